@@ -1,0 +1,37 @@
+"""perstep: reinforcement learning in tasks that never end, with the whole long-run distribution of the reward per step."""
+
+from perstep.agents import (
+    ActorCritic,
+    Agent,
+    Evaluation,
+    QLearning,
+    Snapshot,
+    TDLearning,
+    learn_together,
+    load,
+    make_agent,
+)
+from perstep.algorithms import ALGORITHMS
+from perstep.distribution import Distribution
+from perstep.environments import FiniteMDP, GaussianRewards
+from perstep.schedules import Decay, assumptions
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ALGORITHMS",
+    "ActorCritic",
+    "Agent",
+    "Decay",
+    "Distribution",
+    "Evaluation",
+    "FiniteMDP",
+    "GaussianRewards",
+    "QLearning",
+    "Snapshot",
+    "TDLearning",
+    "assumptions",
+    "learn_together",
+    "load",
+    "make_agent",
+]

@@ -1,0 +1,19 @@
+"""What people hold: agents with the same verbs, whatever their learner."""
+
+from perstep.agents.actor_critic import ActorCritic
+from perstep.agents.agent import Agent, Evaluation, Snapshot
+from perstep.agents.making import load, make_agent
+from perstep.agents.tables import QLearning, TDLearning
+from perstep.agents.together import learn_together
+
+__all__ = [
+    "ActorCritic",
+    "Agent",
+    "Evaluation",
+    "QLearning",
+    "Snapshot",
+    "TDLearning",
+    "learn_together",
+    "load",
+    "make_agent",
+]

@@ -1,0 +1,278 @@
+"""What people hold: the verbs that every agent has, whatever its learner."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep import rules, storage
+from perstep.agents.worlds import Absent, describe, go_back, open_world
+from perstep.config import LearnerConfig, count
+from perstep.distribution import Distribution
+from perstep.environments.mdp import FiniteMDP
+from perstep.interaction import GymnasiumWorld
+from perstep.progress import Bar
+from perstep.quantiles import mean
+from perstep.randomness import Generator, make_generator
+from perstep.recording import ROWS, History, Record, new_record
+from perstep.rules import RewardEstimate
+
+if TYPE_CHECKING:
+    from perstep.agents.worlds import World
+
+Floats = NDArray[np.float64]
+Callback = Callable[[Any], bool | None]
+
+FORMAT = 1  # of saved files
+PULSE = 0.1  # seconds between two looks at the bar, the callback and the keyboard
+KEPT_REWARDS = 1_000_000  # of an evaluation, evenly spaced in time
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an agent earned in a budget of steps without learning."""
+
+    average_reward: float
+    """Mean reward per step, less the cost of resets."""
+    reward_distribution: Distribution
+    """Of the reward per step."""
+    episode_returns: Floats
+    """Sum of rewards of every finished episode; empty where nothing ends."""
+    num_steps: int
+    """The budget."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The estimates of an agent at one step."""
+
+    step: int
+    average_reward: float
+    reward_quantiles: Floats
+    """θ, (m,)."""
+    values: Floats
+    """All values as the learner keeps them: (S, n) or (S, A, n) for tables."""
+
+
+class Agent(ABC):
+    """An agent in its world: learn, look, save, go on."""
+
+    Config: ClassVar[type[LearnerConfig]]
+
+    def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
+        self.config = config
+        self._opened = open_world(env)
+        self.steps = 0
+        """Steps learnt so far."""
+        self.snapshots: list[Snapshot] = []
+        """Taken at the steps that `learn(snapshot_at=…)` names."""
+        self._rewards: RewardEstimate = rules.reward_estimate(config.theta_size, config.initial_average_reward)
+        self._record: Record = new_record(config.theta_size)
+        self._generator = make_generator(config.seed)
+        self._prediction_generator = make_generator(config.seed, 1)
+        self._world: GymnasiumWorld | None = None
+        if self._opened.env is not None:
+            self._world = GymnasiumWorld(self._opened.env, config.termination, config.reset_cost, config.seed)
+
+    @property
+    def mdp(self) -> FiniteMDP | None:
+        """The finite MDP that the world is, if it is one."""
+        return self._opened.mdp
+
+    def __init_subclass__(cls) -> None:
+        """Show the settings in the signature, so that help() and notebooks list them."""
+        if not inspect.isabstract(cls) and "Config" in vars(cls):
+            own = list(inspect.signature(cls.__init__).parameters.values())[1:-1]
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            settings = [
+                inspect.Parameter(field.name, keyword, default=field.default, annotation=field.type)
+                for field in fields(cls.Config)
+            ]
+            cls.__signature__ = inspect.Signature([*own, *settings])  # type: ignore[attr-defined]
+
+    def learn(
+        self,
+        num_steps: int,
+        *,
+        progress: bool | None = None,
+        callback: Callback | None = None,
+        snapshot_at: Iterable[int] = (),
+    ) -> Self:
+        """Learn for `num_steps` more steps; call again to go on.
+
+        `progress`: a bar always (True), never (False), or when it takes long on a terminal (None). `callback(agent)` is called
+        several times a second, and stops the learning by returning False. `snapshot_at`: steps of the agent's life (0 is the
+        beginning) at which to keep a copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
+        """
+        count("num_steps", num_steps, 0)
+        end = self.steps + num_steps
+        wanted = sorted({step for step in snapshot_at if self.steps <= step <= end})
+        chunk = 1000
+        with Bar(num_steps, type(self).__name__, show=progress) as bar:
+            while True:
+                if wanted and wanted[0] == self.steps:
+                    self.snapshots.append(self._snapshot())
+                    wanted.pop(0)
+                if self.steps >= end:
+                    return self
+                begin = time.perf_counter()
+                span = min(chunk, (wanted[0] if wanted else end) - self.steps)
+                self._advance(span)
+                if span == chunk:
+                    speed = span / max(time.perf_counter() - begin, 1e-6)
+                    chunk = int(min(max(speed * PULSE, 100), 10 * chunk))
+                if callback is not None and callback(self) is False:
+                    return self
+                bar.update(num_steps - (end - self.steps), f"average reward {self.average_reward:.4g}")
+
+    @property
+    def average_reward(self) -> float:
+        """R̄, the estimate of the average reward per step."""
+        return float(mean(self._rewards.theta) + self._rewards.offset[0])
+
+    @property
+    def reward_quantiles(self) -> Floats:
+        """θ, the estimates of the quantiles of the long-run reward per step, (m,); one number, the average, for `differential`."""
+        return self._rewards.theta.copy()
+
+    @property
+    def reward_distribution(self) -> Distribution:
+        """The learnt long-run distribution of the reward per step."""
+        if self.config.rule == "differential":
+            raise TypeError(
+                "The rule 'differential' learns the average reward only. Use rule='d2' or 'd3' for its distribution."
+            )
+        return Distribution.from_quantiles(self._rewards.theta)
+
+    @property
+    def history(self) -> History:
+        """Reward rate, average reward and reward quantiles over the agent's life."""
+        return History(self._record)
+
+    def record_every(self, window: int, rows: int = ROWS) -> Self:
+        """Let the history have windows of exactly `window` steps, until `rows` (an even number) of them are full and the window
+        doubles; before learning only."""
+        count("window", window, 1)
+        if rows < 2 or rows % 2:
+            raise ValueError(f"rows must be an even number from 2, since full rows are merged in pairs, but {rows!r} came.")
+        if self.steps:
+            raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
+        self._record = new_record(self.config.theta_size, window, rows)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit."""
+        world_arrays, world = describe(self._opened, self._world, self._spaces())
+        arrays = {
+            **flatten("rewards", self._rewards),
+            **flatten("record", self._record),
+            "generator": self._generator,
+            "prediction_generator": self._prediction_generator,
+            **world_arrays,
+            **self._arrays(),
+        }
+        metadata = {
+            "format": FORMAT,
+            "agent": type(self).__name__,
+            "config": self.config.to_json(),
+            "steps": self.steps,
+            "world": world,
+        }
+        storage.write(path, arrays, metadata)
+
+    def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
+        """Behave for a budget of steps without learning. `deterministic`: no exploration."""
+        count("num_steps", num_steps, 1)
+        generator = make_generator(self.config.seed if seed is None else seed, 2)
+        kept = np.full(min(num_steps, KEPT_REWARDS), np.nan)
+        total = self._follow(generator, num_steps, deterministic, kept)
+        if total is not None:
+            return Evaluation(
+                total / num_steps, Distribution.from_samples(kept[~np.isnan(kept)]), np.zeros(0), num_steps
+            )
+        choose = self._chooser(generator, deterministic)
+        rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
+        return Evaluation(float(rewards.mean()), Distribution.from_samples(rewards), returns, num_steps)
+
+    @abstractmethod
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[Any, None]:
+        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
+
+    @abstractmethod
+    def _advance(self, num_steps: int) -> None:
+        """Learn for some steps and count them in `self.steps`."""
+
+    @abstractmethod
+    def _follow(self, generator: Generator, num_steps: int, deterministic: bool, kept: Floats) -> float | None:
+        """Follow the policy in a compiled world and return the sum of rewards; None where the world is not compiled."""
+
+    @abstractmethod
+    def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
+        """A function from an observation to an action."""
+
+    @abstractmethod
+    def _spaces(self) -> dict[str, Any]:
+        """What a file must say of the world's spaces for the agent to answer without the world."""
+
+    @abstractmethod
+    def _snapshot(self) -> Snapshot:
+        """A copy of the estimates."""
+
+    @abstractmethod
+    def _arrays(self) -> storage.Arrays:
+        """What the agent has learnt beyond θ, by name, for a file."""
+
+    def _return_quantiles(self, values: Floats) -> Floats:
+        if self.config.rule != "d3":
+            raise TypeError(f"The rule {self.config.rule!r} learns no return quantiles. Use rule='d3' for them.")
+        return values.copy()
+
+    def _gymnasium_world(self) -> GymnasiumWorld:
+        if self._world is None:
+            assert self._opened.absent is not None
+            raise self._opened.absent.error()
+        return self._world
+
+    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        """Become the agent that was saved."""
+        fill("rewards", self._rewards, arrays)
+        self.record_every(1, rows=len(arrays["record.reward_rate"]))
+        self._record = new_record(self.config.theta_size, rows=len(arrays["record.reward_rate"]))
+        fill("record", self._record, arrays)
+        self._generator[:] = arrays["generator"]
+        self._prediction_generator[:] = arrays["prediction_generator"]
+        self.steps = int(metadata["steps"])
+        if self._world is not None:
+            go_back(self._world, metadata["world"])
+
+    def __repr__(self) -> str:
+        learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
+        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt})"
+
+
+def flatten(name: str, arrays: Any) -> storage.Arrays:
+    """A NamedTuple of arrays as names for a file."""
+    return {f"{name}.{field}": getattr(arrays, field) for field in arrays._fields}
+
+
+def fill(name: str, arrays: Any, saved: storage.Arrays) -> None:
+    """Put saved arrays into a NamedTuple of arrays of the same shapes."""
+    for field in arrays._fields:
+        target = getattr(arrays, field)
+        source = saved.get(f"{name}.{field}")
+        if source is None or source.shape != target.shape or source.dtype != target.dtype:
+            came = "nothing" if source is None else f"{source.dtype} {source.shape}"
+            raise storage.BadFile(
+                f"The file should hold {name}.{field} as {target.dtype} {target.shape}, but {came} is there."
+            )
+        target[...] = source

@@ -1,0 +1,142 @@
+"""What `env` may be: a finite MDP, a Gymnasium environment or its id; how a world is named in a file, and found again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+import perstep.environments  # registers the worlds
+from perstep.environments.gym_env import FiniteMDPEnv
+from perstep.environments.mdp import FiniteMDP
+from perstep.environments.pendulum import PendulumEnv, PendulumParameters
+from perstep.environments.world_state import restore, snapshot
+from perstep.errors import unknown
+from perstep.interaction import GymnasiumWorld
+from perstep.storage import Arrays, BadFile
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    World: TypeAlias = str | gymnasium.Env[Any, Any] | FiniteMDP
+
+TRANSPARENT = ("OrderEnforcing", "PassiveEnvChecker")  # wrappers that change neither states nor rewards
+TRUSTED = ("perstep.", "gymnasium.envs.")  # where a world named in a file may come from: nothing else is imported
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A world that a saved agent lived in and that is not here: it can answer what it has learnt, not go on."""
+
+    name: str
+    spaces: dict[str, Any]
+
+    def error(self) -> RuntimeError:
+        """What to say to one who wants to go on."""
+        return RuntimeError(
+            f"This agent was saved in {self.name}, which cannot be made from the file alone. "
+            "Make the world and give it: perstep.load(path, env=env)."
+        )
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A world as agents see it: what compiled loops can run (an MDP, a pendulum), and the Gymnasium environment otherwise."""
+
+    mdp: FiniteMDP | None = None
+    pendulum: PendulumParameters | None = None
+    env: Any = None
+    absent: Absent | None = None
+
+
+def open_world(env: World | Absent) -> Opened:
+    """Look behind `env` for something that compiled loops can run."""
+    import gymnasium
+
+    if isinstance(env, FiniteMDP):
+        return Opened(mdp=env)
+    if isinstance(env, Absent):
+        return Opened(absent=env)
+    if isinstance(env, str):
+        env = make(env)
+    if not isinstance(env, gymnasium.Env):
+        raise TypeError(
+            f"A world is a Gymnasium environment, its id or a perstep.FiniteMDP, but {type(env).__name__} came."
+        )
+    inner: Any = env
+    while type(inner).__name__ in TRANSPARENT:
+        inner = inner.env
+    if type(inner) is FiniteMDPEnv:
+        return Opened(mdp=inner.mdp)
+    return Opened(env=env, pendulum=inner.parameters if type(inner) is PendulumEnv else None)
+
+
+def make(name: str, **settings: Any) -> Any:
+    """gymnasium.make, with the nearest names where there is no such world."""
+    import gymnasium
+
+    try:
+        return gymnasium.make(name, **settings)
+    except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound, gymnasium.error.VersionNotFound) as error:
+        raise unknown("world", name, [*gymnasium.registry]) from error
+    except gymnasium.error.DeprecatedEnv as error:
+        raise ValueError(f"{error}") from error
+
+
+def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+    """The world for a file: an MDP whole, a registered environment by name and state, another by its name only."""
+    if opened.mdp is not None:
+        arrays = {f"mdp.{name}": array for name, array in opened.mdp.to_arrays().items()}
+        return arrays, {"kind": "mdp", "name": opened.mdp.name}
+    if world is None:
+        return {}, {"kind": "gymnasium", "name": opened.absent.name if opened.absent else "", "spaces": spaces}
+    spec = world.env.spec
+    about: dict[str, Any] = {"kind": "gymnasium", "name": str(world.env.unwrapped), "spaces": spaces}
+    if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs):
+        about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": spec.max_episode_steps}
+    if world.point is not None and (state := snapshot(world.env)) is not None:
+        about["state"] = state
+        about["point"] = world.point.tolist() if isinstance(world.point, np.ndarray) else world.point
+        about["action"] = world.action
+    return {}, about
+
+
+def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
+    """The world of a saved agent, as far as the file alone can give it."""
+    import gymnasium
+
+    if about.get("kind") == "mdp":
+        inside = {name.removeprefix("mdp."): array for name, array in arrays.items() if name.startswith("mdp.")}
+        try:
+            return FiniteMDP.from_arrays(inside, name=about.get("name"))
+        except (KeyError, ValueError, IndexError) as error:
+            raise BadFile(f"The file's MDP is damaged: {error}") from error
+    absent = Absent(str(about.get("name", "a world without a name")), dict(about.get("spaces") or {}))
+    spec = gymnasium.registry.get(absent.name)
+    if spec is None or "kwargs" not in about or not str(spec.entry_point).startswith(TRUSTED):
+        return absent
+    limit = about.get("time_limit")
+    return make(absent.name, max_episode_steps=limit, **about["kwargs"])  # type: ignore[no-any-return]
+
+
+def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
+    """Put a world back where it was when it was described; where that is not known, it goes on from a fresh reset."""
+    if "state" not in about:
+        return
+    world.reset()
+    restore(world.env, about["state"])
+    point = about["point"]
+    world.point = np.array(point) if isinstance(point, list) else point
+    world.action = about["action"]
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+__all__ = ["Absent", "Opened", "World", "describe", "go_back", "make", "open_world", "perstep", "reopen"]

@@ -1,0 +1,356 @@
+"""The distribution of the reward per step: what the paper's θ stands for (Sec. 4.1), and what people read.
+
+One class holds all three kinds of knowledge: learned quantiles (equal atoms at θ), samples (the atoms seen) and the
+exact limit of a known world. Each is a mixture of normals capped from above, an atom being a normal without spread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perstep.quantiles import levels
+
+Floats = NDArray[np.float64]
+
+WEIGHT_TOLERANCE = 1e-9  # how far a sum of probabilities may be from 1 before it is a mistake and not rounding
+LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth, though 8 · 0.1 may round below 0.8
+BLOCK = 1 << 20  # entries of a (points × components) table held at once
+
+
+@final
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Distribution:
+    """A mixture of normals, each capped from above; a component with sd 0 is an atom.
+
+    Equal components are merged and sorted by mean, so the arrays read back may be shorter than the arrays given.
+    """
+
+    weights: Floats
+    """The probability of each component; they sum to 1. (C,)"""
+    means: Floats
+    """The mean of each component before the cap. (C,)"""
+    sds: Floats
+    """The standard deviation of each component before the cap; 0 makes an atom. (C,)"""
+    cap: float = math.inf
+    """No draw exceeds this: a draw X becomes min(cap, X)."""
+
+    def __init__(self, weights: ArrayLike, means: ArrayLike, sds: ArrayLike = 0.0, cap: float = math.inf) -> None:
+        weights, means, sds, cap = _checked(weights, means, sds, cap)
+        means = np.where(sds == 0.0, np.minimum(means, cap), means)  # an atom above the cap is an atom at the cap
+        weights, means, sds = _merged(weights, means, sds)
+        for name, value in (("weights", weights), ("means", means), ("sds", sds)):
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "cap", cap)
+
+    @classmethod
+    def from_quantiles(cls, theta: ArrayLike) -> Distribution:
+        """Equal weight on every quantile, in whatever order: φ = Σ δ(θ_i)/m, the paper's parametrisation."""
+        theta = _finite_vector(theta, "quantiles")  # (m,)
+        return cls(np.full(theta.size, 1.0 / theta.size), theta)
+
+    @classmethod
+    def from_samples(cls, rewards: ArrayLike) -> Distribution:
+        """What was seen: an atom for each distinct reward, weighted by how often it came."""
+        values, counts = np.unique(_finite_vector(rewards, "samples"), return_counts=True)
+        return cls(counts / counts.sum(), values)
+
+    @property
+    def num_components(self) -> int:
+        """How many different components the mixture has."""
+        return self.weights.size
+
+    @cached_property
+    def mean(self) -> float:
+        """The average reward per step, when this is the distribution of the reward per step."""
+        means, _ = capped_moments(self.means, self.sds, self.cap)
+        return float(self.weights @ means)
+
+    @cached_property
+    def std(self) -> float:
+        """The standard deviation of a draw."""
+        means, variances = capped_moments(self.means, self.sds, self.cap)
+        return math.sqrt(max(0.0, float(self.weights @ (variances + (means - self.mean) ** 2))))
+
+    @overload
+    def quantile(self, p: float) -> float: ...
+    @overload
+    def quantile(self, p: Sequence[float] | Floats) -> Floats: ...
+    def quantile(self, p: float | Sequence[float] | Floats) -> float | Floats:
+        """The smallest x with P(X ≤ x) ≥ p, for p in [0, 1]; at p = 0 the lower end of the distribution."""
+        asked = _probabilities(p, "quantile", zero_allowed=True)
+        return _like(p, _by_block(self._quantiles, asked, self._smooth[0].size))
+
+    @overload
+    def cdf(self, x: float) -> float: ...
+    @overload
+    def cdf(self, x: Sequence[float] | Floats) -> Floats: ...
+    def cdf(self, x: float | Sequence[float] | Floats) -> float | Floats:
+        """P(X ≤ x)."""
+        points = np.asarray(x, dtype=np.float64)
+        if np.isnan(points).any():
+            raise ValueError("cdf expects numbers, and got NaN. Look where x was computed.")
+        return _like(x, _by_block(self._cdf, points, self._smooth[0].size))
+
+    @overload
+    def cvar(self, p: float) -> float: ...
+    @overload
+    def cvar(self, p: Sequence[float] | Floats) -> Floats: ...
+    def cvar(self, p: float | Sequence[float] | Floats) -> float | Floats:
+        """The mean of the worst fraction p of the draws (the lower tail), for p in (0, 1]; at p = 1 the mean."""
+        asked = _probabilities(p, "cvar", zero_allowed=False)
+        return _like(p, _by_block(self._cvars, asked, self._smooth[0].size))
+
+    def sample(self, n: int, seed: int | np.random.Generator | None = None) -> Floats:
+        """`n` independent draws. (n,)"""
+        if n < 0:
+            raise ValueError(f"sample expects how many draws to make, 0 or more, and got {n}.")
+        random = np.random.default_rng(seed)
+        chosen = np.searchsorted(_cumulative(self.weights), random.random(n), side="right")
+        chosen = np.minimum(chosen, self.weights.size - 1)
+        draws = self.means[chosen]
+        if self._smooth[0].size:
+            draws = draws + self.sds[chosen] * random.standard_normal(n)
+        return np.minimum(draws, self.cap)
+
+    def levels_and_quantiles(self, num_levels: int = 51) -> tuple[Floats, Floats]:
+        """The paper's m midpoint levels τ and the quantiles there: what θ should be, and a plot. (m,), (m,)"""
+        if num_levels < 1:
+            raise ValueError(f"levels_and_quantiles expects at least one level, and got {num_levels}.")
+        tau = np.asarray(levels(num_levels))
+        return tau, self.quantile(tau)
+
+    def histogram(self, bins: int | Sequence[float] | Floats = 50) -> tuple[Floats, Floats]:
+        """Density per bin, and edges, for `plt.stairs`; a bin holds its right edge, the first both. (b,), (b + 1,)"""
+        if isinstance(bins, (int, np.integer)):
+            if bins < 1:
+                raise ValueError(f"histogram expects at least one bin, and got {bins}.")
+            edges = np.linspace(*self._range, int(bins) + 1)
+        else:
+            edges = _finite_vector(bins, "edges")
+            if edges.size < 2 or (np.diff(edges) <= 0.0).any():
+                raise ValueError(
+                    "histogram expects two or more edges that increase, and got edges that do not. "
+                    "Sort them and drop equal ones, or give a number of bins."
+                )
+        below = self.cdf(edges)
+        below[0] = self.cdf(np.nextafter(edges[0], -np.inf))
+        return np.diff(below) / np.diff(edges), edges
+
+    def __repr__(self) -> str:
+        shown = (0.05, 0.25, 0.5, 0.75, 0.95)
+        quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(shown, self.quantile(shown), strict=True))
+        return f"Distribution(mean {self.mean:.6g}, std {self.std:.4g}, quantiles {quantiles})"
+
+    # How it is computed. Atoms are sorted, so sums over them are look-ups; a sum over the normals is a table row.
+
+    @cached_property
+    def _atoms(self) -> tuple[Floats, Floats, Floats]:
+        """Sorted places (N,), and the weight and weighted sum of the atoms before each of N + 1 positions."""
+        atom = self.sds == 0.0
+        places, weights = self.means[atom], self.weights[atom]
+        return places, np.append(0.0, _cumulative(weights)), np.append(0.0, _cumulative(weights * places))
+
+    @cached_property
+    def _smooth(self) -> tuple[Floats, Floats, Floats]:
+        """Weights, means and deviations of the components with spread. (M,) each"""
+        spread = self.sds > 0.0
+        return self.weights[spread], self.means[spread], self.sds[spread]
+
+    @cached_property
+    def _range(self) -> tuple[float, float]:
+        low, high = float((self.means - 4.0 * self.sds).min()), float((self.means + 4.0 * self.sds).max())
+        low, high = min(low, self.cap), min(high, self.cap)
+        return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+    def _smooth_cdf(self, x: Floats) -> Floats:
+        """The mass of the normals, before the cap, at or below x."""
+        weights, means, sds = self._smooth
+        if not weights.size:
+            return np.zeros_like(x)
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr((x[:, None] - means) / sds) @ weights)
+
+    def _cdf(self, x: Floats) -> Floats:
+        places, before, _ = self._atoms
+        total = before[np.searchsorted(places, x, side="right")] + self._smooth_cdf(x)
+        return np.where(x >= self.cap, 1.0, np.minimum(total, 1.0))
+
+    def _quantiles(self, p: Floats) -> Floats:
+        places, before, _ = self._atoms
+        reached = p * (1.0 - LEVEL_TOLERANCE)
+        if not self._smooth[0].size:
+            return places[np.minimum(np.searchsorted(before[1:], reached), places.size - 1)]
+        # Which atom is the first with P(X ≤ atom) ≥ p? Halve the candidates; N stands for none.
+        low, high = np.zeros(p.size, dtype=np.intp), np.full(p.size, places.size, dtype=np.intp)
+        while (unsure := low < high).any():
+            middle = (low + high) // 2
+            enough = np.zeros(p.size, dtype=np.bool_)
+            enough[unsure] = before[middle[unsure] + 1] + self._smooth_cdf(places[middle[unsure]]) >= reached[unsure]
+            high, low = np.where(unsure & enough, middle, high), np.where(unsure & ~enough, middle + 1, low)
+        # The answer is that atom if the level falls inside its jump, else a point of the continuous stretch before it.
+        x = np.append(places, np.inf)[low]
+        jump = before[low] + self._smooth_cdf(x) < p
+        jump &= low < places.size
+        from_left = np.append(-np.inf, places)[low]
+        root = self._smooth_quantiles(p[~jump] - before[low[~jump]])
+        x[~jump] = np.clip(root, from_left[~jump], x[~jump])
+        x[p == 1.0] = np.inf  # a normal has no upper end, and rounding would make one up
+        return np.asarray(np.minimum(x, self.cap))
+
+    def _smooth_quantiles(self, mass: Floats) -> Floats:
+        """Where the normals alone have gathered `mass`."""
+        from scipy.optimize import elementwise
+        from scipy.special import ndtri
+
+        weights, means, sds = self._smooth
+        share = np.clip(mass / weights.sum(), 0.0, 1.0)
+        answer = np.where(share == 0.0, -np.inf, np.inf)
+        inside = (share > 0.0) & (share < 1.0)
+        if not inside.any():
+            return answer
+        each = means + sds * ndtri(share[inside])[:, None]  # where each normal alone would have its share
+        room = 1e-6 * sds.max()  # one component has both ends equal, and rounding may put the root beside them
+        bracket = each.min(axis=1) - room, each.max(axis=1) + room
+
+        def excess(x: Floats, target: Floats) -> Floats:
+            return self._smooth_cdf(x) - target
+
+        answer[inside] = elementwise.find_root(excess, bracket, args=(mass[inside],)).x
+        return answer
+
+    def _cvars(self, p: Floats) -> Floats:
+        # Rockafellar and Uryasev (2000): with q the p-quantile, the mean of the tail is q − E[(q − X)⁺]/p. An error
+        # in q matters only to second order.
+        q = self._quantiles(p)
+        answer = np.full(p.size, self.mean)
+        part = (p < 1.0) & np.isfinite(q)
+        q, p = q[part], p[part]
+        places, before, before_sum = self._atoms
+        position = np.searchsorted(places, q, side="right")
+        shortfall = q * before[position] - before_sum[position]
+        weights, means, sds = self._smooth
+        if weights.size:
+            shortfall = shortfall + (sds * _expected_excess((q[:, None] - means) / sds)) @ weights
+        answer[part] = q - shortfall / p
+        return np.asarray(np.minimum(answer, self.mean))  # a tail mean never exceeds the mean; rounding might
+
+
+def capped_moments(means: Floats, sds: Floats, cap: float) -> tuple[Floats, Floats]:
+    """Mean and variance of min(cap, X) for X ~ N(mean, sd), element by element."""
+    if cap == math.inf:
+        return means, sds**2
+    if not sds.any():
+        return np.minimum(means, cap), np.zeros_like(means)
+    from scipy.special import ndtr
+
+    spread = sds > 0.0
+    z = np.divide(cap - means, sds, out=np.zeros_like(means), where=spread)
+    density, above = _normal_density(z), ndtr(-z)
+    mean = z * above - density  # E min(z, Z)
+    square = ndtr(z) - z * density + z**2 * above  # E min(z, Z)²
+    return (
+        np.where(spread, means + sds * mean, np.minimum(means, cap)),
+        np.where(spread, sds**2 * np.maximum(square - mean**2, 0.0), 0.0),
+    )
+
+
+def _normal_density(z: Floats) -> Floats:
+    return np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
+
+
+def _expected_excess(z: Floats) -> Floats:
+    """E[(z − Z)⁺] for a standard normal Z."""
+    from scipy.special import ndtr
+
+    return np.asarray(np.maximum(z * ndtr(z) + _normal_density(z), 0.0))
+
+
+def _cumulative(weights: Floats) -> Floats:
+    return np.cumsum(weights, dtype=np.longdouble).astype(np.float64)
+
+
+def _merged(weights: Floats, means: Floats, sds: Floats) -> tuple[Floats, Floats, Floats]:
+    """Equal components as one, those of weight 0 left out, sorted by mean; the weights sum to 1."""
+    kept = weights > 0.0
+    weights, means, sds = weights[kept], means[kept], sds[kept]
+    order = np.lexsort((sds, means))
+    weights, means, sds = weights[order], means[order], sds[order]
+    first = np.append(True, (np.diff(means) != 0.0) | (np.diff(sds) != 0.0))
+    starts = np.flatnonzero(first)
+    weights = np.add.reduceat(weights.astype(np.longdouble), starts)
+    return (weights / weights.sum()).astype(np.float64), means[starts], sds[starts]
+
+
+def _checked(weights: ArrayLike, means: ArrayLike, sds: ArrayLike, cap: float) -> tuple[Floats, Floats, Floats, float]:
+    means, weights = _finite_vector(means, "means"), _finite_vector(weights, "weights")
+    sds = _finite_vector(np.broadcast_to(sds, means.shape) if np.ndim(sds) == 0 else sds, "sds")
+    if not means.shape == weights.shape == sds.shape:
+        raise ValueError(
+            f"A distribution expects one weight, mean and sd a component, and got {weights.size} weights, "
+            f"{means.size} means and {sds.size} sds. Give three vectors of one length."
+        )
+    if (weights < 0.0).any():
+        worst = int(weights.argmin())
+        raise ValueError(
+            f"Weights are probabilities, 0 or more, but weight {worst} is {weights[worst]:g}. Drop that component."
+        )
+    total = float(weights.sum())
+    if abs(total - 1.0) > WEIGHT_TOLERANCE:
+        raise ValueError(
+            f"Weights are probabilities that sum to 1, but they sum to {total:.12g}. Divide them by their sum."
+        )
+    if (sds < 0.0).any():
+        raise ValueError(f"Standard deviations are 0 or more, 0 for an atom, but one is {sds.min():g}. Correct it.")
+    cap = float(cap)
+    if math.isnan(cap) or cap == -math.inf:
+        raise ValueError(f"The cap is the largest value of a draw, and got {cap}. Give a number, or leave it out.")
+    return weights, means, sds, cap
+
+
+def _finite_vector(values: ArrayLike, what: str) -> Floats:
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(
+            f"A distribution expects its {what} as a vector of at least one number, and got shape {vector.shape}. "
+            "Flatten the array, or collect something first."
+        )
+    if not np.isfinite(vector).all():
+        where = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise ValueError(
+            f"A distribution expects finite {what}, but number {where} is {vector[where]}. "
+            "If these were learned, the estimates have diverged: take a smaller step size."
+        )
+    return vector
+
+
+def _probabilities(p: float | Sequence[float] | Floats, what: str, *, zero_allowed: bool) -> Floats:
+    asked = np.asarray(p, dtype=np.float64)
+    good = (asked <= 1.0) & ((asked >= 0.0) if zero_allowed else (asked > 0.0))
+    if not good.all():
+        bad = float(asked[~good].flat[0])
+        allowed = "[0, 1]" if zero_allowed else "(0, 1]"
+        raise ValueError(
+            f"{what} expects a probability p in {allowed}, and got {bad:g}. "
+            "Give a fraction: 0.05, not 5, for five percent."
+        )
+    return asked
+
+
+def _by_block(function: Callable[[Floats], Floats], points: Floats, components: int) -> Floats:
+    """`function` of every point, so many at a time that its (points × components) table stays small."""
+    flat, size = points.ravel(), max(1, BLOCK // max(1, components))
+    pieces = [function(flat[i : i + size]) for i in range(0, flat.size, size)]
+    return np.concatenate([*pieces, np.empty(0)]).reshape(points.shape)
+
+
+def _like(given: float | Sequence[float] | Floats, answer: Floats) -> float | Floats:
+    return float(answer) if np.ndim(given) == 0 else answer

@@ -1,0 +1,52 @@
+"""Worlds without an end, registered with Gymnasium under `perstep/`, and finite ones with exact answers."""
+
+from __future__ import annotations
+
+import gymnasium
+
+from perstep.environments.access_control import access_control
+from perstep.environments.exact import NotCommunicating, NotUnichain, PolicyEvaluation, Solution, policy_probabilities
+from perstep.environments.garnet import garnet
+from perstep.environments.gym_env import FiniteMDPEnv
+from perstep.environments.mdp import FiniteMDP, GaussianRewards
+from perstep.environments.redpill import red_pill_blue_pill
+from perstep.environments.two_loop import two_loop
+
+__all__ = [
+    "WORLDS",
+    "FiniteMDP",
+    "FiniteMDPEnv",
+    "GaussianRewards",
+    "NotCommunicating",
+    "NotUnichain",
+    "PolicyEvaluation",
+    "Solution",
+    "access_control",
+    "garnet",
+    "policy_probabilities",
+    "red_pill_blue_pill",
+    "register",
+    "two_loop",
+]
+
+_FINITE = "perstep.environments.gym_env:"
+_PENDULUM = "perstep.environments.pendulum:PendulumEnv"
+
+WORLDS: dict[str, tuple[str, dict[str, str]]] = {
+    "perstep/RedPillBluePill-v0": (_FINITE + "red_pill_blue_pill_env", {}),
+    "perstep/TwoLoop-v0": (_FINITE + "two_loop_env", {}),
+    "perstep/AccessControl-v0": (_FINITE + "access_control_env", {}),
+    "perstep/InvertedPendulum-v0": (_PENDULUM, {"parameters": "inverted-pendulum"}),
+    "perstep/PendulumSwingUp-v0": (_PENDULUM, {"parameters": "pendulum-swing-up"}),
+}
+"""Gymnasium id → where the environment is made, and with which settings."""
+
+
+def register() -> None:
+    """Tell Gymnasium about the worlds, once; without time limits, since nothing here ends."""
+    for name, (entry_point, settings) in WORLDS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(id=name, entry_point=entry_point, kwargs=dict(settings))
+
+
+register()

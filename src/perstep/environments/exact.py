@@ -1,0 +1,461 @@
+"""Exact answers for a known finite world: what the paper's algorithms estimate (Sec. 3.1 and 4, App. B).
+
+A policy turns the world into a Markov chain. If the chain settles in one closed class of states (the unichain
+assumption), its stationary distribution gives the average reward and the limit of the reward per step, and one linear
+system the differential values. Control asks that the world communicates; policy iteration then finds the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perstep.distribution import Distribution, Floats
+from perstep.environments.outcomes import Outcomes, expected_rewards, normalised_initial, transition_matrix
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Mask = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+Policy = ArrayLike | Callable[[int], Any]
+"""Actions (S,), probabilities (S, A), or a function from a state to an action or to probabilities (A,)."""
+
+DENSE_UP_TO = 1000  # states: below, LAPACK; above, a sparse factorisation, since large worlds have few successors
+WARM_UP_SWEEPS = 100  # of value iteration before the first linear system: they save most rounds of policy iteration
+IMPROVEMENT = 1e-13  # relative to the values: a smaller advantage is rounding
+TIE = 1e-10  # relative to the values: actions that differ by less are equally good
+CERTIFICATE = 1e-10  # relative to the rewards: how near the optimum the gain must be proven to be
+
+
+class NotUnichain(ValueError):
+    """The policy's chain can settle in several closed classes of states, so the average reward depends on the start."""
+
+
+class NotCommunicating(ValueError):
+    """No policy leads between parts of the world that can each be stayed in, so the optimum depends on the start."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PolicyEvaluation:
+    """What a policy earns in the long run, exactly."""
+
+    average_reward: float
+    """r̄, the reward per step in the long run."""
+    stationary: Floats
+    """μ, the long-run share of steps in each state. (S,)"""
+    state_values: Floats
+    """Differential values v with μ·v = 0; NaN where the start cannot lead. (S,)"""
+    action_values: Floats
+    """q(s, a) = r(s, a) − r̄ + Σ p(s′ | s, a) v(s′); NaN where the start cannot lead. (S, A)"""
+    reward_distribution: Distribution
+    """The limiting distribution of the reward per step, the paper's φ."""
+    policy: Floats
+    """The probability of each action in each state, exploration included. (S, A)"""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best that any policy earns in the long run, exactly."""
+
+    average_reward: float
+    """r̄*, the best reward per step."""
+    policy: Integers
+    """An optimal action in each state: the lowest among equals, unless that splits the chain into classes. (S,)"""
+    state_values: Floats
+    """v(s) = max q(s, ·), with μ·v = 0 for the stationary distribution μ of `policy`; NaN where q is. (S,)"""
+    action_values: Floats
+    """A solution of q(s, a) = r(s, a) − r̄* + Σ p(s′ | s, a) max q(s′, ·); NaN where the start cannot lead. (S, A)"""
+
+
+def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsilon: float = 0.0) -> Floats:
+    """A policy as probabilities (S, A), mixed with the uniform one: (1 − ε) π + ε/A, so ε-greedy if π is greedy."""
+    if not 0.0 <= epsilon <= 1.0:
+        raise ValueError(f"epsilon is the probability of a random action, from 0 to 1, and got {epsilon}.")
+    if callable(policy):
+        choices = [np.asarray(policy(state)) for state in range(num_states)]
+        if len({choice.shape for choice in choices}) > 1:
+            raise ValueError(
+                "A policy function returns an action for every state, or probabilities for every state, but this one "
+                "mixes them. Return one kind."
+            )
+        given = np.stack(choices)
+    else:
+        given = np.asarray(policy)
+    if given.shape not in ((num_states,), (num_states, num_actions)):
+        raise ValueError(
+            f"A policy is actions of shape ({num_states},), probabilities of shape ({num_states}, {num_actions}) or a "
+            f"function of the state, but got shape {given.shape}. Give one entry for each of the {num_states} states."
+        )
+    table = _one_hot(given, num_actions) if given.ndim == 1 else _normalised_policy(given.astype(np.float64))
+    return (1.0 - epsilon) * table + epsilon / num_actions
+
+
+def _one_hot(actions: NDArray[Any], num_actions: int) -> Floats:
+    """Actions (S,) as probabilities. (S, A)"""
+    wrong = ~((actions == np.floor(actions)) & (actions >= 0) & (actions < num_actions))
+    if wrong.any():
+        state = int(wrong.argmax())
+        raise ValueError(
+            f"Actions are whole numbers from 0 to {num_actions - 1}, but policy[{state}] is {actions[state]}. "
+            "Number the actions from 0."
+        )
+    return np.eye(num_actions)[actions.astype(np.int64)]
+
+
+def _normalised_policy(table: Floats) -> Floats:
+    """Probabilities (S, A), their rows summing to 1; single-precision policies are off by some 1e-7."""
+    total = table.sum(axis=1)
+    wrong = ~((table >= 0.0).all(axis=1) & (np.abs(total - 1.0) <= 1e-6))
+    if wrong.any():
+        state = int(wrong.argmax())
+        raise ValueError(
+            f"Each row of a policy holds probabilities, 0 or more, that sum to 1, but policy[{state}] is "
+            f"{np.array2string(table[state], threshold=8)}, sum {total[state]:.9g}. Divide each row by its sum."
+        )
+    return np.asarray(table / total[:, None])
+
+
+# Chains
+
+
+def closed_classes(chain: csr_array) -> list[Integers]:
+    """The sets of states that a chain (S, S) never leaves and wanders through entirely, by their first states."""
+    from scipy.sparse.csgraph import connected_components
+
+    number, label = connected_components(chain, directed=True, connection="strong")
+    edges = chain.tocoo()
+    closed = np.ones(number, dtype=np.bool_)
+    closed[label[edges.row][label[edges.row] != label[edges.col]]] = False
+    return _grouped(label, closed[label])
+
+
+def reachable(graph: csr_array, start: Mask) -> Mask:
+    """The states that a chain (S, S) can come to from any state in `start`, these included. (S,)"""
+    seen, fresh = start.copy(), start
+    backwards = graph.T.tocsr()
+    while fresh.any():
+        fresh = (backwards @ fresh.astype(np.float64) > 0.0) & ~seen
+        seen |= fresh
+    return seen
+
+
+def stationary_gain_values(chain: csr_array, rewards: Floats, recurrent: Integers) -> tuple[Floats, float, Floats]:
+    """μ, r̄ and v of a chain P (S, S) with rewards r (S,) and one closed class `recurrent`: r̄ + v = r + P v, μ·v = 0.
+
+    Both μ and v follow from one factorisation: of I − P without the row and column of one recurrent state.
+    """
+    num_states = chain.shape[0]
+    anchor = _often_visited(chain, recurrent)
+    others = np.flatnonzero(np.arange(num_states) != anchor)
+    stationary, values = np.zeros(num_states), np.zeros(num_states)
+    stationary[anchor] = 1.0
+    solve = _factorised(chain[others][:, others])
+    visits = solve(chain[[anchor]][:, others].toarray()[0], True)  # to each state between two visits to the anchor
+    stationary[others] = np.maximum(visits, 0.0)
+    transient = np.ones(num_states, dtype=np.bool_)
+    transient[recurrent] = False
+    stationary[transient] = 0.0
+    stationary /= stationary.sum()
+    gain = float(stationary @ rewards)
+    values[others] = solve(rewards[others] - gain, False)
+    return stationary, gain, values - stationary @ values
+
+
+def _often_visited(chain: csr_array, recurrent: Integers) -> int:
+    """A state that the chain soon returns to: the linear systems are the better conditioned for it."""
+    share = np.zeros(chain.shape[0])
+    share[recurrent] = 1.0 / recurrent.size
+    backwards = chain.T.tocsr()
+    for _ in range(64):
+        share = 0.5 * (share + backwards @ share)  # half a step, so that periodic chains settle too
+    return int(share.argmax())
+
+
+def _factorised(chain: csr_array) -> Callable[[Floats, bool], Floats]:
+    """x for (I − P) x = b, or for x (I − P) = b if transposed."""
+    size = chain.shape[0]
+    if size == 0:
+        return lambda b, transposed: b
+    if size <= DENSE_UP_TO:
+        from scipy.linalg import lu_factor, lu_solve
+
+        dense = lu_factor(np.eye(size) - chain.toarray())
+        return lambda b, transposed: np.asarray(lu_solve(dense, b, trans=1 if transposed else 0))
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import splu
+
+    sparse = splu((eye_array(size) - chain).tocsc())
+    return lambda b, transposed: np.asarray(sparse.solve(b, trans="T" if transposed else "N"))
+
+
+# Prediction
+
+
+def evaluate(
+    outcomes: Outcomes, policy: Floats, initial: Floats, start: int | ArrayLike | None = None
+) -> PolicyEvaluation:
+    """The long run of a policy (S, A). With `start`, a state or a distribution (S,), only what it leads to counts.
+
+    Without `start` every state counts, unless the chain has several closed classes and `initial` leads to only one.
+    """
+    num_states, num_actions, _ = outcomes.probability.shape
+    matrix, rewards = transition_matrix(outcomes), expected_rewards(outcomes)
+    chain = _policy_chain(matrix, policy)
+    first = None if start is None else _start_mask(start, num_states)
+    counted = np.ones(num_states, dtype=np.bool_) if first is None else reachable(chain, first)
+    classes = closed_classes(_restricted(chain, counted))
+    if len(classes) > 1 and first is None:
+        counted = reachable(chain, initial > 0.0)
+        classes = closed_classes(_restricted(chain, counted))
+    if len(classes) > 1:
+        names = _class_names([np.flatnonzero(counted)[members] for members in classes])
+        example = int(np.flatnonzero(counted)[classes[0][0]])
+        raise NotUnichain(
+            "The policy's chain should settle in one closed class of states, but it has "
+            f"{len(classes)} closed classes: {names}; where it settles, and so the average reward, depends on "
+            + (
+                f"the start. Give start={example} to evaluate it from a state, "
+                if first is None
+                else "chance. Start inside one of them, "
+            )
+            + "or change the policy (epsilon > 0 often joins the classes)."
+        )
+    # From here on the counted states are a world of their own: the chain does not leave them.
+    kept = np.flatnonzero(counted)
+    mean = (policy * rewards).sum(axis=1)
+    stationary, values = np.zeros(num_states), np.full(num_states, np.nan)
+    stationary[kept], gain, values[kept] = stationary_gain_values(_restricted(chain, counted), mean[kept], classes[0])
+    action_values = rewards - gain + (matrix @ values).reshape(num_states, num_actions)
+    action_values[~counted] = np.nan
+    return PolicyEvaluation(
+        gain, stationary, values, action_values, limiting_rewards(outcomes, policy, stationary), policy
+    )
+
+
+def limiting_rewards(outcomes: Outcomes, policy: Floats, stationary: Floats) -> Distribution:
+    """φ, the distribution of the reward per step in the long run: every outcome weighted by how often it happens."""
+    weight = stationary[:, None, None] * policy[:, :, None] * outcomes.probability  # (S, A, K)
+    happens = weight > 0.0
+    weights = weight[happens]
+    return Distribution(weights / weights.sum(), outcomes.mean[happens], outcomes.sd[happens], outcomes.cap)
+
+
+def _policy_chain(matrix: csr_array, policy: Floats) -> csr_array:
+    """P(s′ | s) under a policy (S, A). (S, S)"""
+    from scipy.sparse import csr_array
+
+    num_states, num_actions = policy.shape
+    state, action = np.nonzero(policy)
+    choose = csr_array(
+        (policy[state, action], (state, state * num_actions + action)), shape=(num_states, num_states * num_actions)
+    )
+    return choose @ matrix
+
+
+def _restricted(chain: csr_array, counted: Mask) -> csr_array:
+    return chain if counted.all() else chain[counted][:, counted]
+
+
+def _start_mask(start: int | ArrayLike, num_states: int) -> Mask:
+    if np.ndim(start) == 1:
+        return normalised_initial(start, num_states) > 0.0
+    if np.ndim(start) != 0 or start not in range(num_states):
+        raise ValueError(
+            f"start is a state from 0 to {num_states - 1} or a distribution over the {num_states} states, but got "
+            f"{start!r}. Leave it out to count every state."
+        )
+    return np.asarray(np.arange(num_states) == start)
+
+
+# Control
+
+
+def end_components(matrix: csr_array, num_actions: int) -> list[Integers]:
+    """The largest sets of states that some policy never leaves and wanders through entirely, from P (S·A, S)."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    entries = matrix.tocoo()
+    num_states = matrix.shape[1]
+    pair, origin, target = entries.row, entries.row // num_actions, entries.col
+    allowed = np.ones(matrix.shape[0], dtype=np.bool_)
+    while True:
+        edge = allowed[pair]
+        ones = np.ones(int(edge.sum()))
+        graph = csr_array((ones, (origin[edge], target[edge])), shape=(num_states, num_states))
+        _, label = connected_components(graph, directed=True, connection="strong")
+        leaves = np.zeros_like(allowed)
+        leaves[pair[label[origin] != label[target]]] = True
+        if not (allowed & leaves).any():
+            break
+        allowed &= ~leaves
+    return _grouped(label, np.asarray(allowed.reshape(num_states, num_actions).any(axis=1)))
+
+
+def solve(outcomes: Outcomes, initial: Floats) -> Solution:
+    """The optimum over all policies; where the world falls into parts, for the states that `initial` leads to."""
+    num_states, num_actions, _ = outcomes.probability.shape
+    matrix, rewards = transition_matrix(outcomes), expected_rewards(outcomes)
+    counted = np.ones(num_states, dtype=np.bool_)
+    parts = end_components(matrix, num_actions)
+    if len(parts) > 1:
+        counted = reachable(_any_action(matrix, num_actions), initial > 0.0)
+        parts = end_components(*_submodel(matrix, num_actions, counted))
+    if len(parts) > 1:
+        names = _class_names([np.flatnonzero(counted)[members] for members in parts])
+        raise NotCommunicating(
+            "Every state that can be returned to should be accessible from every other under some policy, but the "
+            f"world has {len(parts)} parts that a policy can stay in and that do not communicate: {names}; the best "
+            "average reward then depends on the start. Add transitions between them, or give FiniteMDP "
+            "an initial distribution that leads to one of them only."
+        )
+    actions, gain, part_values = _policy_iteration(_submodel(matrix, num_actions, counted)[0], rewards[counted])
+    values = np.full(num_states, np.nan)
+    values[counted] = part_values
+    action_values = rewards - gain + (matrix @ values).reshape(num_states, num_actions)
+    action_values[~counted] = np.nan
+    policy = np.zeros(num_states, dtype=np.int64)
+    policy[counted] = actions
+    return Solution(gain, _led_to(counted, policy, matrix), action_values.max(axis=1), action_values)
+
+
+def optimality_gap(outcomes: Outcomes, action_values: ArrayLike) -> float:
+    """sp(Tq − q), Tq(s, a) = Σ p(s′, r | s, a)(r + max q(s′, ·)): how far the greedy policy may be from r̄* at most."""
+    num_states, num_actions, _ = outcomes.probability.shape
+    q = np.asarray(action_values, dtype=np.float64)
+    if q.shape != (num_states, num_actions):
+        raise ValueError(
+            f"Action values have a row for each state and a column for each action, shape {(num_states, num_actions)}, "
+            f"but got shape {q.shape}."
+        )
+    known = ~np.isnan(q).all(axis=1)  # `solve` leaves states without values where the start cannot lead
+    difference = expected_rewards(outcomes) + (transition_matrix(outcomes) @ q.max(axis=1)).reshape(q.shape) - q
+    if not known.any() or not np.isfinite(difference[known]).all():
+        raise ValueError(
+            "Action values must be finite to bound the optimality gap, but some are NaN or infinite. "
+            "If they were learned, take a smaller step size."
+        )
+    return float(np.ptp(difference[known]))
+
+
+def _policy_iteration(matrix: csr_array, rewards: Floats) -> tuple[Integers, float, Floats]:
+    """Best actions (S,), their gain, and values (S,), in a world with one end component.
+
+    Haviv & Puterman (1991): a policy whose chain falls into several classes is first led into the best of them. An
+    action changes only for a real advantage, so each round raises the gain, or keeps the class and raises values
+    outside of it: no policy comes twice.
+    """
+    num_states, num_actions = rewards.shape
+    states = np.arange(num_states)
+    actions = _warm_start(matrix, rewards)
+    seen: set[bytes] = set()
+    while True:
+        actions, recurrent = _one_class(actions, matrix, rewards)
+        seen.add(actions.tobytes())
+        stationary, gain, values = stationary_gain_values(
+            matrix[states * num_actions + actions], rewards[states, actions], recurrent
+        )
+        q = rewards + (matrix @ values).reshape(num_states, num_actions)
+        scale = 1.0 + np.abs(values).max() + np.abs(rewards).max()
+        better = q.max(axis=1) > q[states, actions] + IMPROVEMENT * scale
+        improved = np.where(better, q.argmax(axis=1), actions)
+        if not better.any() or improved.tobytes() in seen:
+            break
+        actions = improved
+    shortfall = (
+        float((q.max(axis=1) - values).max()) - gain
+    )  # r̄* is at most this much higher (Puterman 1994, Theorem 8.5.5)
+    if not shortfall <= max(CERTIFICATE * (1.0 + np.abs(rewards).max()), 10.0 * IMPROVEMENT * scale):
+        raise ArithmeticError(
+            f"The average reward should be proven best to {CERTIFICATE:g}, but it could be to {shortfall:.1e} only: "
+            "probabilities of very different size leave too few digits. Make the rarest transitions more likely."
+        )
+    # Any choice among equally good actions has the gain r̄*; take the lowest, if the chain still holds together.
+    lowest = (q >= q.max(axis=1, keepdims=True) - TIE * scale).argmax(axis=1)
+    chain = matrix[states * num_actions + lowest]
+    if len(classes := closed_classes(chain)) == 1:
+        actions = lowest
+        stationary, gain, _ = stationary_gain_values(chain, rewards[states, actions], classes[0])
+        values = values - stationary @ values
+    return actions, gain, values
+
+
+def _warm_start(matrix: csr_array, rewards: Floats) -> Integers:
+    values = np.zeros(rewards.shape[0])
+    for _ in range(WARM_UP_SWEEPS):
+        best = (rewards + (matrix @ values).reshape(rewards.shape)).max(axis=1)
+        values = 0.5 * (values + best)  # half a step, so that periodic worlds settle too
+        values -= values[0]
+    return np.asarray((rewards + (matrix @ values).reshape(rewards.shape)).argmax(axis=1))
+
+
+def _one_class(actions: Integers, matrix: csr_array, rewards: Floats) -> tuple[Integers, Integers]:
+    """The policy (S,) with every state led into its best closed class, and that class."""
+    num_states, num_actions = rewards.shape
+    states = np.arange(num_states)
+    chain, mean = matrix[states * num_actions + actions], rewards[states, actions]
+    classes = closed_classes(chain)
+    if len(classes) == 1:
+        return actions, classes[0]
+    gains = [stationary_gain_values(chain[c][:, c], mean[c], np.arange(c.size))[1] for c in classes]
+    best = classes[int(np.argmax(gains))]
+    target = np.zeros(num_states, dtype=np.bool_)
+    target[best] = True
+    return _led_to(target, actions, matrix), best
+
+
+def _led_to(target: Mask, actions: Integers, matrix: csr_array) -> Integers:
+    """The policy (S,), changed outside `target` so that it comes there from wherever some policy can."""
+    led, actions = target.copy(), actions.copy()
+    num_states = target.size
+    while True:
+        comes = (matrix @ led.astype(np.float64) > 0.0).reshape(num_states, -1)  # (S, A)
+        fresh = ~led & comes.any(axis=1)
+        if not fresh.any():
+            return actions
+        keeps = comes[np.arange(num_states), actions]
+        actions = np.where(fresh & ~keeps, comes.argmax(axis=1), actions)
+        led |= fresh
+
+
+def _any_action(matrix: csr_array, num_actions: int) -> csr_array:
+    """Which state can follow which, whatever the action. (S, S)"""
+    num_states = matrix.shape[1]
+    return _policy_chain(matrix, np.full((num_states, num_actions), 1.0 / num_actions))
+
+
+def _submodel(matrix: csr_array, num_actions: int, counted: Mask) -> tuple[csr_array, int]:
+    """The world on `counted` states alone, which no action leaves."""
+    return (matrix if counted.all() else matrix[np.repeat(counted, num_actions)][:, counted]), num_actions
+
+
+# Words
+
+
+def _grouped(label: NDArray[Any], kept: Mask) -> list[Integers]:
+    """The kept states by label, in order of the first state of each group."""
+    states = np.flatnonzero(kept)
+    order = states[np.argsort(label[states], kind="stable")]
+    groups = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
+    return sorted((group for group in groups if group.size), key=lambda group: int(group[0]))
+
+
+def _class_names(classes: Sequence[Integers]) -> str:
+    """{0, 1} and {4}; long sets and long lists are shortened."""
+
+    def name(members: Integers) -> str:
+        if members.size <= 6:
+            return "{" + ", ".join(map(str, members.tolist())) + "}"
+        return "{" + ", ".join(map(str, members[:4].tolist())) + f", …, {members[-1]}}} ({members.size} states)"
+
+    shown = [name(members) for members in classes[:4]]
+    if len(classes) > 4:
+        shown.append(f"{len(classes) - 4} more")
+    return ", ".join(shown[:-1]) + " and " + shown[-1]

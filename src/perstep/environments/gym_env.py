@@ -1,0 +1,88 @@
+"""A finite world as a Gymnasium environment that never ends, so that any agent of the field can live in it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, final
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.environments.access_control import access_control
+from perstep.environments.mdp import FiniteMDP
+from perstep.environments.redpill import red_pill_blue_pill
+from perstep.environments.two_loop import two_loop
+
+
+@final
+class FiniteMDPEnv(gymnasium.Env[Any, Any]):
+    """Steps through `mdp`. It neither terminates nor truncates; `reset` draws a first state from `mdp.initial`."""
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}
+
+    def __init__(self, mdp: FiniteMDP, render_mode: Literal["ansi"] | None = None) -> None:
+        if render_mode not in (None, "ansi"):
+            raise ValueError(f'render_mode is "ansi" (text) or None, and got {render_mode!r}.')
+        self.mdp = mdp
+        self.render_mode = render_mode
+        self.observation_space: gymnasium.spaces.Discrete[Any] = gymnasium.spaces.Discrete(mdp.num_states)
+        self.action_space: gymnasium.spaces.Discrete[Any] = gymnasium.spaces.Discrete(mdp.num_actions)
+        self.state = 0
+        """Where the world is. With `np_random` this is all that changes."""
+        self._last: tuple[int, int, float] | None = None  # state left, action, reward
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """A first state."""
+        super().reset(seed=seed)
+        world = self.mdp.world
+        self.state = self._draw(world.start_accept, world.start_alias)
+        self._last = None
+        return self.state, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """One step: the next state and the reward; never an end."""
+        if not self.action_space.contains(action):
+            raise ValueError(f"Actions are whole numbers from 0 to {self.mdp.num_actions - 1}, and got {action!r}.")
+        world, pair = self.mdp.world, (self.state, int(action))
+        outcome = (*pair, self._draw(world.accept[pair], world.alias[pair]))
+        reward, sd = float(world.mean[outcome]), float(world.sd[outcome])
+        if sd > 0.0:
+            reward += sd * float(self.np_random.standard_normal())
+        reward = min(reward, world.cap)
+        self._last = (*pair, reward)
+        self.state = int(world.next_state[outcome])
+        return self.state, reward, False, False, {}
+
+    def render(self) -> str | None:
+        """One line about the last step, with render_mode="ansi"."""
+        if self.render_mode is None:
+            return None
+        title = self.mdp.name or "FiniteMDP"
+        if self._last is None:
+            return f"{title}: starts in state {self.state}\n"
+        state, action, reward = self._last
+        return f"{title}: state {state}, action {action} → reward {reward:.4g}, state {self.state}\n"
+
+    def _draw(self, accept: NDArray[np.float64], alias: NDArray[np.int32]) -> int:
+        place = self.np_random.random() * accept.size
+        column = int(place)
+        return column if place - column < accept[column] else int(alias[column])
+
+
+def red_pill_blue_pill_env(render_mode: Literal["ansi"] | None = None) -> FiniteMDPEnv:
+    """perstep/RedPillBluePill-v0"""
+    return FiniteMDPEnv(red_pill_blue_pill(), render_mode)
+
+
+def two_loop_env(render_mode: Literal["ansi"] | None = None) -> FiniteMDPEnv:
+    """perstep/TwoLoop-v0"""
+    return FiniteMDPEnv(two_loop(), render_mode)
+
+
+def access_control_env(
+    order: Literal["free-first", "accept-first"] = "free-first",
+    render_mode: Literal["ansi"] | None = None,
+    **parameters: Any,
+) -> FiniteMDPEnv:
+    """perstep/AccessControl-v0; `order` and the other parameters are those of `access_control`."""
+    return FiniteMDPEnv(access_control(order, **parameters), render_mode)

@@ -1,0 +1,204 @@
+"""A finite world as what may happen in each state and action: the paper's p(s′, r | s, a), with normal rewards.
+
+This is the one representation behind `FiniteMDP`: the exact algebra sums over it, the compiled world draws from it, and
+a file stores it. Only outcomes that can happen are kept, so a large world with few successors stays small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perstep.distribution import Floats, capped_moments
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+PROBABILITY_TOLERANCE = 1e-9  # a row whose sum is farther from 1 is a mistake
+ROUNDING = 1e-13  # a row whose sum is nearer to 1 is left as it is, so that storing and loading changes no bit
+
+
+class Outcomes(NamedTuple):
+    """What may happen in each state and action. Rows with fewer than K outcomes end in outcomes of probability 0."""
+
+    probability: Floats  # (S, A, K)
+    next_state: NDArray[np.int32]  # (S, A, K)
+    mean: Floats  # (S, A, K), of the reward before the cap
+    sd: Floats  # (S, A, K), of the reward before the cap
+    cap: float  # the reward is min(cap, draw); inf for no cap
+
+
+def make_outcomes(
+    probability: ArrayLike, next_state: ArrayLike, mean: ArrayLike, sd: ArrayLike = 0.0, cap: float = math.inf
+) -> Outcomes:
+    """Outcomes from arrays that broadcast to (S, A, K): checked, normalised, and equal ones merged."""
+    probability = normalised(np.asarray(probability, dtype=np.float64), "probability", "the outcomes")  # (S, A, K)
+    shape = probability.shape
+    cap = checked_cap(cap)
+    states = _broadcast(next_state, shape, "next_state")
+    means, sds = _broadcast(mean, shape, "mean"), _broadcast(sd, shape, "sd")
+    kept = probability > 0.0
+    place = np.nonzero(kept)
+    successors, means, sds = states[kept], means[kept], sds[kept]
+    wrong = (successors != np.floor(successors)) | (successors < 0) | (successors >= shape[0])
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"next_state names states, whole numbers from 0 to {shape[0] - 1}, but next_state{_at(place, i)} is "
+            f"{successors[i]:g}. Number the states from 0."
+        )
+    _require_finite_rewards(means, place, "mean")
+    if not (np.isfinite(sds).all() and (sds >= 0.0).all()):
+        i = int(np.flatnonzero(~(np.isfinite(sds) & (sds >= 0.0)))[0])
+        raise ValueError(
+            f"Standard deviations of rewards are finite and 0 or more, but sd{_at(place, i)} is {sds[i]:g}. Correct it."
+        )
+    return pack(
+        shape[0],
+        shape[1],
+        place[0] * shape[1] + place[1],
+        successors.astype(np.int64),
+        means,
+        sds,
+        probability[kept],
+        cap,
+    )
+
+
+def pack(
+    num_states: int,
+    num_actions: int,
+    pair: NDArray[np.int64],
+    next_state: NDArray[np.int64],
+    mean: Floats,
+    sd: Floats,
+    probability: Floats,
+    cap: float,
+) -> Outcomes:
+    """Outcomes from a list, `pair` being state · A + action; entries that only differ in probability are one."""
+    mean = np.where(sd == 0.0, np.minimum(mean, cap), mean)
+    order = np.lexsort((sd, mean, next_state, pair))
+    pair, next_state, mean, sd = pair[order], next_state[order], mean[order], sd[order]
+    new = (np.diff(pair) != 0) | (np.diff(next_state) != 0) | (np.diff(mean) != 0.0) | (np.diff(sd) != 0.0)
+    first = np.flatnonzero(np.append(True, new))
+    row = pair[first]
+    count = np.bincount(row, minlength=num_states * num_actions)
+    column = np.arange(first.size) - np.repeat(np.cumsum(count) - count, count)
+
+    def table(values: NDArray[Any], dtype: type) -> NDArray[Any]:
+        filled = np.zeros((num_states * num_actions, count.max()), dtype=dtype)
+        filled[row, column] = values
+        return filled.reshape(num_states, num_actions, -1)
+
+    return Outcomes(
+        probability=table(np.add.reduceat(probability[order], first), np.float64),
+        next_state=table(next_state[first], np.int32),
+        mean=table(mean[first], np.float64),
+        sd=table(sd[first], np.float64),
+        cap=cap,
+    )
+
+
+def transition_matrix(outcomes: Outcomes) -> csr_array:
+    """P(s′ | s, a) with a row for each pair state · A + action. (S·A, S)"""
+    from scipy.sparse import coo_array
+
+    num_states, num_actions, _ = outcomes.probability.shape
+    state, action, _ = place = np.nonzero(outcomes.probability)
+    entries = (state * num_actions + action, outcomes.next_state[place])
+    return coo_array((outcomes.probability[place], entries), shape=(num_states * num_actions, num_states)).tocsr()
+
+
+def expected_rewards(outcomes: Outcomes) -> Floats:
+    """r(s, a), the cap counted in. (S, A)"""
+    mean, _ = capped_moments(outcomes.mean, outcomes.sd, outcomes.cap)
+    return np.asarray((outcomes.probability * mean).sum(axis=2))
+
+
+def normalised(table: Floats, name: str, over: str) -> Floats:
+    """`table` (S, A, ·) with rows that sum to 1, or a sentence about the row that is farthest from it."""
+    if table.ndim != 3 or 0 in table.shape:
+        raise ValueError(
+            f"{name} has three axes, (states, actions, {over}), none of them empty, but got shape {table.shape}. "
+            "Reshape it."
+        )
+    if not np.isfinite(table).all():
+        s, a, k = (int(i) for i in np.argwhere(~np.isfinite(table))[0])
+        raise ValueError(
+            f"{name} holds finite probabilities, but {name}[{s}, {a}, {k}] is {table[s, a, k]}. "
+            "Look where it was computed."
+        )
+    if (table < 0.0).any():
+        s, a, k = (int(i) for i in np.argwhere(table < 0.0)[0])
+        raise ValueError(
+            f"{name} holds probabilities, 0 or more, but {name}[{s}, {a}, {k}] is {table[s, a, k]:g}. "
+            "Correct that entry."
+        )
+    total = table.sum(axis=2)
+    off = np.abs(total - 1.0)
+    if off.max() > PROBABILITY_TOLERANCE:
+        s, a = (int(i) for i in np.unravel_index(off.argmax(), off.shape))
+        others = int((off > PROBABILITY_TOLERANCE).sum()) - 1
+        raise ValueError(
+            f"{name} must sum to 1 over {over}, but {name}[{s}, {a}] sums to {total[s, a]:.12g}, "
+            f"off by {total[s, a] - 1.0:+.3g}"
+            + (f" (and {others} other rows are off too). " if others else ". ")
+            + "Add the missing outcome, or divide each row by its sum."
+        )
+    return np.asarray(table / np.where(off > ROUNDING, total, 1.0)[:, :, None])
+
+
+def normalised_initial(initial: ArrayLike | None, num_states: int) -> Floats:
+    """The distribution of the first state, uniform if none is given. (S,)"""
+    if initial is None:
+        return np.full(num_states, 1.0 / num_states)
+    first = np.array(initial, dtype=np.float64)
+    if first.shape != (num_states,):
+        raise ValueError(
+            f"initial is a probability for each of the {num_states} states, shape ({num_states},), but got shape "
+            f"{first.shape}. For a fixed first state s give np.eye({num_states})[s]."
+        )
+    total = float(first.sum())
+    if not np.isfinite(first).all() or (first < 0.0).any() or abs(total - 1.0) > PROBABILITY_TOLERANCE:
+        raise ValueError(
+            "initial is a distribution, probabilities of 0 or more that sum to 1, but its smallest entry is "
+            f"{first.min():g} and its sum {total:.12g}. Divide it by its sum, or leave it out for a uniform start."
+        )
+    return first / total if abs(total - 1.0) > ROUNDING else first
+
+
+def checked_cap(cap: float | None) -> float:
+    """The cap as a number, inf for none."""
+    limit = math.inf if cap is None else float(cap)
+    if math.isnan(limit) or limit == -math.inf:
+        raise ValueError(
+            f"The cap is the largest reward that can come, and got {cap}. Give a number, or leave it out for none."
+        )
+    return limit
+
+
+def _broadcast(values: ArrayLike, shape: tuple[int, ...], name: str) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} must have, or broadcast to, the shape {shape} of the probabilities, but got shape {array.shape}. "
+            "Add axes of length 1 where it is constant."
+        ) from None
+
+
+def _require_finite_rewards(means: Floats, place: tuple[NDArray[np.int64], ...], name: str) -> None:
+    if not np.isfinite(means).all():
+        i = int(np.flatnonzero(~np.isfinite(means))[0])
+        raise ValueError(
+            f"Rewards must be finite wherever they can come, but {name}{_at(place, i)} is {means[i]}. "
+            "Correct it, or give that outcome probability 0."
+        )
+
+
+def _at(place: tuple[NDArray[np.int64], ...], i: int) -> str:
+    return f"[{', '.join(str(int(axis[i])) for axis in place)}]"

@@ -1,0 +1,77 @@
+"""Discrete spaces of Gymnasium as numbers 0 … N−1: how a table reads observations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Numbers for the points of a Discrete space, or of a product of several."""
+
+    sizes: tuple[int, ...]
+    starts: tuple[int, ...]
+    kind: str
+    """The kind of space: "Discrete", "MultiDiscrete" or "Tuple"."""
+
+    @classmethod
+    def of(cls, count: int) -> Numbering:
+        """0 … count − 1 as they are."""
+        return cls((count,), (0,), "Discrete")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return {"sizes": list(self.sizes), "starts": list(self.starts), "kind": self.kind}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Numbering:
+        """The inverse of to_json."""
+        return cls(tuple(values["sizes"]), tuple(values["starts"]), values["kind"])
+
+    @property
+    def count(self) -> int:
+        """How many points there are."""
+        return math.prod(self.sizes)
+
+    def number(self, point: Any) -> NDArray[np.int64]:
+        """The number of a point, or the numbers of a batch of points."""
+        parts = self._parts(point)
+        try:
+            shifted = tuple(np.asarray(part, np.int64) - start for part, start in zip(parts, self.starts, strict=True))
+            return np.asarray(np.ravel_multi_index(shifted, self.sizes), np.int64)
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{point!r} is not in a {self.kind} space of sizes {self.sizes} from {self.starts}."
+            ) from error
+
+    def point(self, number: int) -> Any:
+        """The point with this number, as the space would give it."""
+        parts = np.unravel_index(number, self.sizes)
+        point = tuple(int(part) + start for part, start in zip(parts, self.starts, strict=True))
+        if self.kind == "Discrete":
+            return point[0]
+        return np.array(point) if self.kind == "MultiDiscrete" else point
+
+    def _parts(self, point: Any) -> tuple[Any, ...]:
+        if self.kind == "Discrete":
+            return (point,)
+        return tuple(np.moveaxis(np.asarray(point), -1, 0)) if self.kind == "MultiDiscrete" else tuple(point)
+
+
+def numbering(space: Any) -> Numbering | None:
+    """How to number the points of a space; None if it is not a discrete one."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return Numbering((int(space.n),), (int(space.start),), "Discrete")
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return Numbering(tuple(map(int, space.nvec)), tuple(map(int, space.start)), "MultiDiscrete")
+    if isinstance(space, spaces.Tuple) and all(isinstance(part, spaces.Discrete) for part in space.spaces):
+        parts = [(int(part.n), int(part.start)) for part in space.spaces]  # type: ignore[attr-defined]
+        return Numbering(tuple(n for n, _ in parts), tuple(start for _, start in parts), "Tuple")
+    return None

@@ -1,0 +1,115 @@
+"""A finite world to step through inside compiled loops: `take action A, observe R, S′` of the paper's listings.
+
+An outcome is drawn from a table of aliases (Walker 1977), so that a step costs the same whatever the number of states:
+one uniform number picks a column by its whole part, and with its fraction the column's own outcome or its alias.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.compiled import compiled, inlined
+from perstep.distribution import Floats
+from perstep.environments.outcomes import Outcomes
+from perstep.randomness import normal, uniform
+
+
+class World(NamedTuple):
+    """Arrays that compiled code can step through, and nothing else."""
+
+    accept: Floats  # (S, A, K), how likely a column keeps its own outcome
+    alias: NDArray[np.int32]  # (S, A, K), the outcome it gives otherwise
+    next_state: NDArray[np.int32]  # (S, A, K)
+    mean: Floats  # (S, A, K), of the reward before the cap
+    sd: Floats  # (S, A, K), of the reward before the cap
+    cap: float  # the largest reward, or inf
+    start_accept: Floats  # (S,), as `accept`, for the first state
+    start_alias: NDArray[np.int32]  # (S,)
+
+
+@inlined
+def step(world: Any, state: Any, action: Any, generator: Any) -> Any:
+    """One step: (reward, next state). Takes one uniform number, and a normal one if the reward has spread."""
+    columns = world.accept.shape[2]
+    outcome = np.int64(0)
+    if columns > 1:
+        place = uniform(generator) * columns
+        outcome = np.int64(place)
+        if place - outcome >= world.accept[state, action, outcome]:
+            outcome = np.int64(world.alias[state, action, outcome])
+    reward = world.mean[state, action, outcome]
+    sd = world.sd[state, action, outcome]
+    if sd > 0.0:
+        reward += sd * normal(generator)
+    return min(reward, world.cap), np.int64(world.next_state[state, action, outcome])
+
+
+@compiled
+def start(world: Any, generator: Any) -> Any:
+    """A first state."""
+    place = uniform(generator) * world.start_accept.shape[0]
+    state = np.int64(place)
+    if place - state >= world.start_accept[state]:
+        state = np.int64(world.start_alias[state])
+    return state
+
+
+def make_world(outcomes: Outcomes, initial: Floats) -> World:
+    """The world that draws these outcomes, and its first state from `initial` (S,)."""
+    shape = outcomes.probability.shape
+    accept, alias = alias_table(outcomes.probability.reshape(-1, shape[2]))
+    start_accept, start_alias = alias_table(initial.reshape(1, -1))
+    return World(
+        accept=accept.reshape(shape),
+        alias=alias.reshape(shape),
+        next_state=outcomes.next_state,
+        mean=outcomes.mean,
+        sd=outcomes.sd,
+        cap=outcomes.cap,
+        start_accept=start_accept[0],
+        start_alias=start_alias[0],
+    )
+
+
+def alias_table(probability: Floats) -> tuple[Floats, NDArray[np.int32]]:
+    """For each row of probabilities (N, K) what a column keeps, and to whom the rest of it goes. (N, K), (N, K)"""
+    accept, alias = np.empty(probability.shape), np.empty(probability.shape, dtype=np.int32)
+    columns = probability.shape[1]
+    low, high, amount = np.empty(columns, np.int64), np.empty(columns, np.int64), np.empty(columns)
+    _fill_alias_table(np.ascontiguousarray(probability), accept, alias, low, high, amount)
+    return accept, alias
+
+
+@compiled
+def _fill_alias_table(probability: Any, accept: Any, alias: Any, low: Any, high: Any, amount: Any) -> None:
+    """Vose (1991), in linear time: a column with too little is topped up by one with too much, until all hold 1/K."""
+    rows, columns = probability.shape
+    for row in range(rows):
+        num_low, num_high, likeliest = 0, 0, 0
+        for k in range(columns):
+            amount[k] = probability[row, k] * columns
+            accept[row, k], alias[row, k] = 1.0, k
+            if probability[row, k] > probability[row, likeliest]:
+                likeliest = k
+            if amount[k] < 1.0:
+                low[num_low] = k
+                num_low += 1
+            else:
+                high[num_high] = k
+                num_high += 1
+        while num_low > 0 and num_high > 0:
+            num_low -= 1
+            poor, rich = low[num_low], high[num_high - 1]
+            accept[row, poor], alias[row, poor] = amount[poor], rich
+            amount[rich] -= 1.0 - amount[poor]
+            if amount[rich] < 1.0:
+                num_high -= 1
+                low[num_low] = rich
+                num_low += 1
+        # Rounding may leave columns over, holding 1/K but for the last bits. What cannot happen must never be drawn.
+        for k in range(columns):
+            if probability[row, k] == 0.0 and accept[row, k] > 0.0:
+                accept[row, k], alias[row, k] = 0.0, likeliest

@@ -1,0 +1,18 @@
+"""Sentences for names that do not exist: what was asked, what there is, what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UnknownName(ValueError):
+    """A rule, algorithm, world or setting that does not exist."""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    """The error for `name`, with the known names and the nearest of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    return UnknownName(f"There is no {kind} {name!r}.{meant} Known: {', '.join(names)}.")

@@ -1,0 +1,109 @@
+"""Quantile regression (the paper's Eq. 6): levels τ, the pulls of its losses, and the tracking of reward quantiles θ.
+
+A pull is minus the slope of a loss: what `estimate += step * pull` adds for one target.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.compiled import compiled
+
+
+def levels(count: int) -> NDArray[np.float64]:
+    """The midpoint levels τ_i = (2i − 1) / 2m, i = 1 … m, of m quantiles."""
+    return np.asarray((2.0 * np.arange(1, count + 1) - 1.0) / (2.0 * count), np.float64)
+
+
+@compiled
+def mean(x: Any) -> Any:
+    """The mean, summed in four lanes: a fixed order (the same bits on every machine) without one long chain of additions."""
+    count = x.shape[0]
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    i = 0
+    while i + 4 <= count:
+        a += x[i]
+        b += x[i + 1]
+        c += x[i + 2]
+        d += x[i + 3]
+        i += 4
+    while i < count:
+        a += x[i]
+        i += 1
+    return ((a + b) + (c + d)) / count
+
+
+@compiled
+def track(theta: Any, tau: Any, reward: Any, step: Any) -> None:
+    """θ_i += α_θ (τ_i − 1{R < θ_i}) for all i: O(m), whatever the number of states."""
+    for i in range(theta.shape[0]):
+        theta[i] += step * (tau[i] - (1.0 if reward < theta[i] else 0.0))
+
+
+@compiled
+def sort_between_infinities(x: Any, out: Any) -> None:
+    """Copy x, sorted, to out[1:-1] and bound it by ∓∞. Quantiles are nearly in order, and insertion sort is linear there."""
+    count = x.shape[0]
+    out[0] = -np.inf
+    for i in range(count):
+        value = x[i]
+        place = i + 1
+        while out[place - 1] > value:
+            out[place] = out[place - 1]
+            place -= 1
+        out[place] = value
+    out[count + 1] = np.inf
+
+
+@compiled
+def walk(ordered: Any, place: Any, bar: Any) -> Any:
+    """How many of the numbers between the infinities are below the bar, sought from the last answer on."""
+    while ordered[place + 1] < bar:
+        place += 1
+    while ordered[place] >= bar:
+        place -= 1
+    return place
+
+
+@compiled
+def quantile_pulls(shift: Any, targets: Any, estimates: Any, tau: Any, ordered: Any, pulls: Any) -> None:
+    """Pull of the quantile loss on every estimate, averaged over all targets: (1/n) Σ_k [τ_j − 1{shift + y_k − x_j < 0}].
+
+    The sum is a count of the targets below x_j. With the targets in order, the count of one estimate is a step or two
+    from that of the last, so all n cost O(n) after the sort instead of n² comparisons.
+    """
+    share = 1.0 / targets.shape[0]
+    sort_between_infinities(targets, ordered)
+    below = 0
+    for j in range(estimates.shape[0]):
+        below = walk(ordered, below, estimates[j] - shift)
+        pulls[j] = tau[j] - below * share
+
+
+@compiled
+def huber_pulls(
+    shift: Any, targets: Any, estimates: Any, tau: Any, huber: Any, ordered: Any, sums: Any, pulls: Any
+) -> None:
+    """Pull of the quantile Huber loss on every estimate, averaged over all targets: (1/n) Σ_k |τ_j − 1{x<0}| clip(x, ±λ) with
+    x = shift + y_k − x_j.
+
+    With the targets in order, those more than λ below an estimate, below it, and up to λ above it are three counts that
+    walk along with the estimates; running sums of the targets give the rest: O(n) after the sort instead of n² terms.
+    """
+    count = targets.shape[0]
+    sort_between_infinities(targets, ordered)
+    sums[0] = 0.0
+    for k in range(count):
+        sums[k + 1] = sums[k] + ordered[k + 1]
+    far, below, near = 0, 0, 0  # how many targets are under bar − λ, bar, bar + λ
+    for j in range(estimates.shape[0]):
+        bar = estimates[j] - shift
+        far = walk(ordered, far, bar - huber)
+        below = walk(ordered, below, bar)
+        near = walk(ordered, near, bar + huber)
+        under = sums[below] - sums[far] - (below - far) * bar - far * huber
+        over = sums[near] - sums[below] - (near - below) * bar + (count - near) * huber
+        pulls[j] = ((1.0 - tau[j]) * under + tau[j] * over) / count

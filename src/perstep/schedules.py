@@ -1,0 +1,61 @@
+"""Step sizes: constant, or falling as c / (1 + ν)^p with the visits ν, and the paper's assumptions on them as checks (App. B)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from perstep.compiled import compiled
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The step size scale / (1 + ν)^power after ν earlier visits; power 0 is a constant."""
+
+    scale: float
+    """c, the first step."""
+    power: float = 1.0
+    """p, how fast it falls."""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.scale, int | float) and math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"A step size must be a finite number above 0, but {self.scale!r} came. Try 0.01.")
+        if not (isinstance(self.power, int | float) and math.isfinite(self.power) and self.power >= 0):
+            raise ValueError(f"The power of a decaying step size must be 0 or more, but {self.power!r} came. Try 1.0.")
+
+    def __call__(self, visits: int) -> float:
+        """The step after this many visits."""
+        return float(step_size(self.scale, self.power, visits))
+
+
+def as_decay(step: float | Decay) -> Decay:
+    """A plain number is a constant schedule."""
+    return step if isinstance(step, Decay) else Decay(step, 0.0)
+
+
+@compiled
+def step_size(scale: Any, power: Any, visits: Any) -> Any:
+    """scale / (1 + ν)^power."""
+    if power == 0.0:
+        return scale
+    return scale / (1.0 + visits) ** power
+
+
+def assumptions(value: float | Decay, reward: float | Decay) -> dict[str, bool]:
+    """Which of Appendix B's step-size assumptions a pair (α for the values, α_θ for the reward quantiles) meets.
+
+    For c / (1 + n)^p each has a closed answer. The last two exclude each other within this family, since evenly
+    spread sums need p = 1 of both schedules and a vanishing ratio needs two powers: docs/decisions/0003-schedules.md.
+    """
+    alpha, alpha_theta = as_decay(value).power, as_decay(reward).power
+    return {
+        "α = o(1/log n)": alpha > 0,
+        "α_θ = o(1/log n)": alpha_theta > 0,
+        "Σα = ∞": alpha <= 1,
+        "Σα_θ = ∞": alpha_theta <= 1,
+        "Σα² < ∞": alpha > 0.5,
+        "Σα_θ² < ∞": alpha_theta > 0.5,
+        "α/α_θ → 0": alpha > alpha_theta,
+        "Σ_{j≤yi} α_j / Σ_{j≤i} α_j → 1": alpha == 1 and alpha_theta == 1,
+    }

@@ -1,0 +1,92 @@
+"""Files: arrays and plain JSON in one safetensors file, published by rename. Loading never executes code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+
+KEY = "perstep"
+
+
+class BadFile(ValueError):
+    """A file that is not what it should be."""
+
+
+@contextlib.contextmanager
+def published(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path beside `path`, renamed to it at the end: a file that exists is complete, also after a crash."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+        with open(draft, "rb+") as file:
+            os.fsync(file.fileno())
+        draft.chmod(0o666 & ~_umask())
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write(path: str | os.PathLike[str], arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Publish arrays and JSON-able metadata as one file."""
+    from safetensors.numpy import save_file
+
+    text = json.dumps(metadata, allow_nan=False)
+    with published(path) as draft:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft, {KEY: text})
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays and metadata of a file written by `write`; anything else is refused with a reason."""
+    from safetensors import SafetensorError, safe_open
+
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"There is no file {file}. Was the agent saved somewhere else?")
+    if file.is_dir():
+        raise BadFile(f"{file} is a folder. Give the .safetensors file in it.")
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            text = (opened.metadata() or {}).get(KEY)
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()} if text else {}  # noqa: SIM118
+        metadata = json.loads(text) if text else None
+    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BadFile(
+            f"{file} is not a whole perstep file ({_diagnosis(file)}). Save it again, or use a copy."
+        ) from error
+    if not isinstance(metadata, dict):
+        raise BadFile(f"{file} is a safetensors file, but not one of perstep. It has no {KEY!r} entry in its metadata.")
+    return arrays, metadata
+
+
+def _diagnosis(file: Path) -> str:
+    with open(file, "rb") as opened:
+        head = opened.read(16)
+    if not head:
+        return "it is empty"
+    if head[:1] == b"\x80":
+        return "it looks like a pickle, which perstep never loads since loading one can run any code"
+    if head[:2] == b"PK":
+        return "it looks like a zip archive, perhaps of PyTorch or Stable-Baselines3"
+    if len(head) >= 8 and 2 <= int.from_bytes(head[:8], "little") < 100_000_000 and head[8:9] == b"{":
+        return "it looks cut off or damaged"
+    return "it has no safetensors header"

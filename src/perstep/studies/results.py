@@ -1,0 +1,79 @@
+"""What a study leaves behind: one Parquet file a configuration, one row a run, published by rename.
+
+A file that exists is complete, so to go on after a crash is to skip what exists. All studies share the schema below.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from perstep.storage import published
+from perstep.studies.catalog import Setting, Study, setting_name
+
+Row = dict[str, Any]
+
+Curve = pl.List(pl.Float32)  # for the eye; what is compared has all its digits
+Curves = pl.List(Curve)
+
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "description": pl.String,  # world, algorithm, steps and settings as JSON: all that decides a run besides its seed
+    "seed": pl.Int64,
+    "error": pl.String,  # why the run failed; null if it did not, and all below is null if it did
+    "average_reward": pl.Float64,  # earned per step, over all steps
+    "estimated_average_reward": pl.Float64,  # R̄ at the end
+    "reward_quantiles": pl.List(pl.Float64),  # θ at the end, (m,)
+    "greedy_actions": pl.List(pl.Int64),  # of every state at the end, (S,); null where there is no table of values
+    "reward_rate": Curve,  # mean reward over each window of steps, (windows,); tuned settings only
+    "trace_steps": pl.List(pl.Int64),  # when the quantiles below were looked at, (T,); traced settings only
+    "reward_quantile_trace": Curves,  # θ then, (T, m)
+    "return_quantile_trace": Curves,  # Ω of the traced state and action then, (T, n)
+}
+
+
+class MissingRuns(LookupError):
+    """Results that were asked for and are not there."""
+
+
+class Results:
+    """The folder of one part of the paper at one scale."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def path(self, study: Study, setting: Setting) -> Path:
+        """The file of a configuration."""
+        return self.folder / study.algorithm / f"{setting_name(setting)}.parquet"
+
+    def write(self, study: Study, setting: Setting, rows: Sequence[Row]) -> None:
+        """Publish the runs of a configuration."""
+        frame = pl.DataFrame(rows, schema=SCHEMA)
+        with published(self.path(study, setting)) as draft:
+            frame.write_parquet(draft, compression="zstd", compression_level=10)
+
+    def find(self, study: Study, setting: Setting) -> pl.DataFrame | None:
+        """All runs of a configuration, failed ones too; None if the file is absent, damaged or of other runs than these."""
+        path = self.path(study, setting)
+        if not path.exists():
+            return None
+        try:
+            frame = pl.read_parquet(path, use_pyarrow=False)
+        except (pl.exceptions.PolarsError, OSError):
+            return None
+        if dict(frame.schema) != SCHEMA or frame["seed"].to_list() != study.seeds:
+            return None
+        return frame if set(frame["description"]) == {study.description(setting)} else None
+
+    def runs(self, study: Study, setting: Setting) -> pl.DataFrame:
+        """The runs of a configuration that ended well, for figures and claims."""
+        frame = self.find(study, setting)
+        if frame is None:
+            raise MissingRuns(f"There are no results of {study.name} with {setting_name(setting)} in {self.folder}.")
+        good = frame.filter(pl.col("error").is_null())
+        if good.is_empty():
+            raise MissingRuns(f"All runs of {study.name} with {setting_name(setting)} failed: {frame['error'][0]}")
+        return good

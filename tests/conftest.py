@@ -1,0 +1,11 @@
+"""Settings that hold for every test."""
+
+import os
+
+from hypothesis import settings
+
+os.environ.setdefault("MPLBACKEND", "Agg")  # figures are drawn without a screen
+
+# The first call of a compiled function takes seconds, and no test depends on wall time.
+settings.register_profile("perstep", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("perstep")

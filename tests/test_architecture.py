@@ -1,0 +1,279 @@
+"""The arrows of the package, held by reading its sources: who may import whom, and what nobody may do.
+
+Every import counts, also one inside a function or under TYPE_CHECKING: to name a module is to know it.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent.parent / "src" / "perstep"
+
+# A module imports only modules of a lower rank; inside a package such as `deep`, whose modules share its rank, also its
+# siblings.
+RANKS = {
+    "compiled": 0,
+    "errors": 0,
+    "progress": 0,
+    "randomness": 1,
+    "quantiles": 1,
+    "schedules": 1,
+    "tiles": 1,
+    "distribution": 2,
+    "rules": 2,
+    "config": 3,
+    "tabular": 4,  # learners ...
+    "linear": 4,
+    "deep": 4,
+    "environments": 4,  # ... and worlds, of one rank because neither knows the other
+    "recording": 4,
+    "storage": 4,
+    "interaction": 5,
+    "algorithms": 6,
+    "live": 6,
+    "agents": 7,
+    "studies": 8,
+    "figures": 9,
+    "report": 10,
+    "training": 11,
+    "": 12,  # perstep/__init__.py, the public names
+    "cli": 13,
+}
+
+LEARNERS = {"tabular", "linear", "deep"}
+WORLDS = {"environments"}
+KNOWS_BOTH = {"interaction", "agents"}  # where a learner meets a world, and who holds the two
+READS_FILES = {"figures", "report"}
+NEVER_READ_BY_THEM = LEARNERS | {"interaction", "agents", "training"}
+
+EXECUTES_CODE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+OWN_RANDOMNESS = {"Generator", "BitGenerator", "SeedSequence", "default_rng", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
+SAYS_NOTHING = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
+EXTRAS = ("torch", "ale_py", "minatar", "tensorboard", "ray", "stable_baselines3", "sb3_contrib", "wandb")
+
+
+# -------------------------------------------------------------------------------------------------- reading the sources
+
+
+def module_name(path: Path) -> str:
+    """`environments.mdp` for environments/mdp.py, `deep` for deep/__init__.py, "" for perstep's own __init__.py."""
+    parts = path.relative_to(SOURCES).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+PATHS = {module_name(path): path for path in sorted(SOURCES.rglob("*.py"))}
+
+
+def package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def rank(module: str) -> int | None:
+    return RANKS.get(module, RANKS.get(package(module)))
+
+
+def imports(tree: ast.AST, module: str, modules: set[str]) -> Iterator[str]:
+    """Absolute names of all that is imported; `from perstep import rules` is `perstep.rules` where that is a module."""
+    here = ["perstep", *module.split(".")] if module else ["perstep"]
+    folder = here if module == "" or any(other.startswith(f"{module}.") for other in modules) else here[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = folder[: len(folder) - node.level + 1] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                whole = f"{source}.{alias.name}"
+                yield whole if whole.removeprefix("perstep.") in modules else source
+
+
+def own(names: Iterator[str]) -> set[str]:
+    """Those of the names that are ours, without the leading `perstep.`."""
+    return {name.removeprefix("perstep").removeprefix(".") for name in names if package(name) == "perstep"}
+
+
+def dotted(node: ast.AST) -> str:
+    """`np.random.seed` for that attribute; "" for anything that is not a plain chain of names."""
+    if isinstance(node, ast.Attribute) and (head := dotted(node.value)):
+        return f"{head}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def says(call: ast.Call, keyword: str, value: bool) -> bool:
+    return any(k.arg == keyword and isinstance(k.value, ast.Constant) and k.value.value is value for k in call.keywords)
+
+
+# ------------------------------------------------------------------------------------------------------------ the rules
+
+
+def wrong_arrows(module: str, known: set[str]) -> Iterator[str]:
+    mine = rank(module)
+    if mine is None:
+        yield f"`{module}` has no rank: add it to RANKS in tests/test_architecture.py, above all that it imports."
+        return
+    for other in sorted(known - {module}):
+        theirs = rank(other)
+        if package(other) == "cli":
+            yield f"`{module}` imports `cli`; nothing does: move what it needs below the command line."
+        elif other == "":
+            yield f"`{module}` imports from `perstep` itself, which imports everything: name the module instead."
+        elif theirs is None:
+            yield f"`{module}` imports `{other}`, which has no rank: add it to RANKS in tests/test_architecture.py."
+        elif theirs >= mine and (package(other) != package(module) or module == ""):
+            yield f"`{module}` (rank {mine}) imports `{other}` (rank {theirs}), but arrows point to lower ranks only."
+
+
+def wrong_meetings(module: str, known: set[str]) -> Iterator[str]:
+    rooms = {package(other) for other in known}
+    if module != "" and package(module) not in KNOWS_BOTH and rooms & LEARNERS and rooms & WORLDS:
+        yield f"`{module}` knows learners and worlds; only {', '.join(sorted(KNOWS_BOTH))} may."
+    if package(module) in READS_FILES and (read := rooms & NEVER_READ_BY_THEM):
+        yield f"`{module}` reads files, but imports {', '.join(sorted(read))}: take the numbers from the results."
+
+
+def wrong_libraries(module: str, names: set[str]) -> Iterator[str]:
+    libraries = {package(name) for name in names}
+    if "torch" in libraries and package(module) != "deep":
+        yield f"`{module}` imports torch, which is an extra: only modules under deep/ may."
+    if libraries & EXECUTES_CODE:
+        yield f"`{module}` imports {', '.join(sorted(libraries & EXECUTES_CODE))}: loading must never execute code."
+    if "random" in libraries:
+        yield f"`{module}` imports random, one generator for everybody: a run owns its randomness (randomness.py)."
+
+
+def wrong_calls(module: str, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            name = dotted(node).replace("numpy.", "np.", 1)
+            if name.startswith("np.random.") and name.split(".")[2] not in OWN_RANDOMNESS:
+                yield f"`{module}` line {node.lineno} uses {name}, NumPy's global generator: pass a Generator."
+        if isinstance(node, ast.ImportFrom) and node.module in {"numpy", "numpy.random"}:
+            for alias in node.names:
+                if alias.name == "load" or (node.module == "numpy.random" and alias.name not in OWN_RANDOMNESS):
+                    yield f"`{module}` line {node.lineno} imports {alias.name} from {node.module}: say np at the call."
+        if isinstance(node, ast.Call):
+            called = dotted(node.func).replace("numpy.", "np.", 1)
+            if called == "np.load" and not says(node, "allow_pickle", False):
+                yield f"`{module}` line {node.lineno} calls np.load without allow_pickle=False."
+            if called == "torch.load" and not says(node, "weights_only", True):
+                yield f"`{module}` line {node.lineno} calls torch.load without weights_only=True."
+            if called in {"eval", "exec"}:
+                yield f"`{module}` line {node.lineno} calls {called}: text is never executed."
+
+
+def faults(module: str, source: str, modules: set[str]) -> list[str]:
+    """Every rule broken by this source, each as a sentence."""
+    tree = ast.parse(source)
+    names = set(imports(tree, module, modules))
+    known = own(iter(names))
+    return [
+        *wrong_arrows(module, known),
+        *wrong_meetings(module, known),
+        *wrong_libraries(module, names),
+        *wrong_calls(module, tree),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ the tests
+
+
+@pytest.mark.parametrize("module", PATHS, ids=lambda module: module or "perstep")
+def test_module_keeps_the_rules(module: str) -> None:
+    found = faults(module, PATHS[module].read_text(encoding="utf-8"), set(PATHS))
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_no_import_cycle() -> None:
+    graph = {}
+    for module, path in PATHS.items():
+        known = own(imports(ast.parse(path.read_text(encoding="utf-8")), module, set(PATHS)))
+        graph[module] = (known & set(PATHS)) - {module, package(module)}  # a module may name its own package
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(f"These modules import each other: {' → '.join(error.args[1])}.")
+
+
+def test_no_name_that_says_nothing() -> None:
+    for path in SOURCES.rglob("*"):
+        vague = SAYS_NOTHING & set(path.relative_to(SOURCES).with_suffix("").parts)
+        assert not vague, f"{path.relative_to(SOURCES)}: a name must say what is inside."
+
+
+BLOCK_EXTRAS = f"""
+import sys
+
+class NotInstalled:
+    # A finder rather than None in sys.modules: libraries look there to learn whether torch is in use.
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+"""
+
+
+@pytest.mark.parametrize("module", ["perstep", "perstep.cli"])
+def test_imports_without_extras(module: str) -> None:
+    if module == "perstep.cli" and "cli" not in PATHS:
+        pytest.skip("There is no command line yet.")
+    done = subprocess.run([sys.executable, "-c", f"{BLOCK_EXTRAS}\nimport {module}"], capture_output=True, text=True)
+    assert done.returncode == 0, f"`import {module}` needs an extra:\n{done.stderr}"
+
+
+# Each rule sees the fault it is there for: a source that breaks it, and words of the sentence.
+PLANTED = [
+    ("quantiles", "from perstep.rules import d2", "arrows point to lower ranks"),
+    ("quantiles", "from perstep import rules", "arrows point to lower ranks"),
+    ("quantiles", "from . import rules", "arrows point to lower ranks"),
+    ("quantiles", "def f():\n    import perstep.rules", "arrows point to lower ranks"),
+    ("tabular", "from perstep.environments import mdp", "arrows point to lower ranks"),
+    ("environments.mdp", "from ..tabular import q_learning", "arrows point to lower ranks"),
+    ("agents", "from perstep import tabular\nfrom perstep.environments import mdp", "knows learners and worlds"),
+    ("figures.redpill", "from perstep.agents import QLearning", "take the numbers from the results"),
+    ("studies.catalog", "from perstep.cli import main", "nothing does"),
+    ("agents", "from perstep import QLearning", "name the module instead"),
+    ("novelty", "", "has no rank: add it to RANKS"),
+    ("agents", "import perstep.novelty", "has no rank: add it to RANKS"),
+    ("rules", "import torch.nn", "only modules under deep/"),
+    ("agents", "def f():\n    from torch import nn", "only modules under deep/"),
+    ("agents.agent", "from ..studies import catalog", "arrows point to lower ranks"),
+    ("storage", "import pickle", "never execute code"),
+    ("storage", "import numpy as np\nnp.load('a.npy')", "without allow_pickle=False"),
+    ("storage", "import numpy as np\nnp.load('a.npy', allow_pickle=True)", "without allow_pickle=False"),
+    ("storage", "from numpy import load", "imports load from numpy"),
+    ("deep.networks", "import torch\ntorch.load('a.pt')", "without weights_only=True"),
+    ("config", "eval('1')", "never executed"),
+    ("tabular", "import numpy as np\nnp.random.seed(0)", "global generator"),
+    ("tabular", "import numpy\nnumpy.random.rand(3)", "global generator"),
+    ("tabular", "from numpy.random import rand", "imports rand from numpy.random"),
+    ("tabular", "import random", "a run owns its randomness"),
+]
+
+
+@pytest.mark.parametrize(("module", "source", "words"), PLANTED)
+def test_planted_fault_is_found(module: str, source: str, words: str) -> None:
+    modules = {"", "rules", "tabular", "environments", "environments.mdp", "agents", "cli", "novelty", "deep"}
+    assert any(words in fault for fault in faults(module, source, modules))
+
+
+def test_allowed_forms_are_allowed() -> None:
+    modules = {"", "rules", "tabular", "environments", "environments.mdp", "interaction", "deep"}
+    allowed = [
+        ("interaction", "from perstep import tabular\nfrom perstep.environments import mdp"),
+        ("environments.redpill", "from .mdp import FiniteMDP"),
+        ("environments", "from perstep.environments import mdp"),
+        ("deep.losses", "import torch\nfrom perstep.rules import RULES\ntorch.load('a.pt', weights_only=True)"),
+        ("storage", "import numpy as np\nnp.load('a.npy', allow_pickle=False)"),
+        ("tabular", "import numpy as np\nnp.random.SeedSequence(0)\nnp.random.default_rng(1).random()"),
+        ("", "from perstep import tabular\nfrom perstep.environments import mdp"),
+    ]
+    for module, source in allowed:
+        assert faults(module, source, modules) == []
