@@ -91,7 +91,7 @@ class ActorCritic(Agent):
         self, point: Floats, action: Any, reward: float, next_point: Floats, masked: bool, resume: Floats
     ) -> Any:
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
-        number = int(self._actions.number(action))
+        number = self._actions.one(action)
         jumps = resume is not next_point
         chosen = interaction.learn_on_tiles_then_act(
             self.config.rule_number, self._run, self._record, self._generator, self.steps, number, reward, next_point,

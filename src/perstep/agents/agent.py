@@ -162,7 +162,7 @@ class Agent(ABC):
         doubles; before learning only."""
         count("window", window, 1)
         if rows < 2 or rows % 2:
-            raise ValueError(f"rows must be an even number from 2, since full rows are merged in pairs, but {rows!r} came.")
+            raise ValueError(f"rows must be an even number from 2, since rows are merged in pairs, but {rows!r} came.")
         if self.steps:
             raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
         self._record = new_record(self.config.theta_size, window, rows)

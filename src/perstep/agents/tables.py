@@ -28,6 +28,7 @@ class TabularAgent(Agent):
     """An agent with a row of values for every state."""
 
     _learner: ClassVar[int]
+    _behaviour: Behaviour  # how it acts while it learns, for compiled code
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         super().__init__(env, config)
@@ -62,11 +63,6 @@ class TabularAgent(Agent):
     def policy(self, deterministic: bool = False) -> Floats:
         """Probabilities of the actions in every state, (S, A), as the agent behaves."""
 
-    @property
-    @abstractmethod
-    def _behaviour(self) -> Behaviour:
-        """How it acts while it learns, for compiled code."""
-
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
@@ -82,7 +78,7 @@ class TabularAgent(Agent):
 
     def read(self, observation: Any) -> int:
         """The number of the state that is observed."""
-        return int(self._states.number(observation))
+        return self._states.one(observation)
 
     def act(self, point: int) -> Any:
         """An action for the world, chosen as the agent behaves while it learns."""
@@ -94,7 +90,7 @@ class TabularAgent(Agent):
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
         chosen = interaction.learn_then_act(
             self._learner, self.config.rule_number, self._behaviour, self._run, self._record, self._generator, self.steps,
-            point, int(self._actions.number(action)), reward, next_point, masked, resume,
+            point, self._actions.one(action), reward, next_point, masked, resume,
         )  # fmt: skip
         self.steps += 1
         return self._actions.point(int(chosen))
@@ -182,6 +178,7 @@ class TDLearning(TabularAgent):
         super().__init__(env, TDLearningConfig.of(settings))
         given: Any = (lambda state: policy(self._states.point(state))) if callable(policy) else policy
         self._policy = policy_probabilities(given, self.num_states, self.num_actions)
+        self._behaviour = Behaviour(0.0, self._policy)
 
     def state_value(self, observation: Any) -> float:
         """V(s), the differential value of a state."""
@@ -200,10 +197,6 @@ class TDLearning(TabularAgent):
         """The given policy, (S, A); with `deterministic`, its likeliest action alone."""
         return one_hot(self._policy) if deterministic else self._policy.copy()
 
-    @property
-    def _behaviour(self) -> Behaviour:
-        return Behaviour(0.0, self._policy)
-
     def _arrays(self) -> storage.Arrays:
         return {**super()._arrays(), "policy": self._policy}
 
@@ -217,7 +210,8 @@ class QLearning(TabularAgent):
     config: QLearningConfig
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
-        super().__init__(env, QLearningConfig.of(settings))
+        super().__init__(env, config := QLearningConfig.of(settings))
+        self._behaviour = Behaviour(config.epsilon, np.zeros((0, 0)))
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""
@@ -230,7 +224,7 @@ class QLearning(TabularAgent):
 
     def return_quantiles(self, observation: Any, action: Any) -> Floats:
         """Ω(s, a), the quantiles of the differential return, (n,); rule d3 only."""
-        return self._return_quantiles(self._row(observation)[int(self._actions.number(action))])
+        return self._return_quantiles(self._row(observation)[self._actions.one(action)])
 
     def policy(self, deterministic: bool = False) -> Floats:
         """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared, (S, A)."""
@@ -240,10 +234,6 @@ class QLearning(TabularAgent):
         best = means == means.max(axis=1, keepdims=True)
         shared: Floats = best / best.sum(axis=1, keepdims=True)
         return (1 - epsilon) * shared + epsilon / self.num_actions
-
-    @property
-    def _behaviour(self) -> Behaviour:
-        return Behaviour(self.config.epsilon, np.zeros((0, 0)))
 
 
 def one_hot(scores: Floats) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from perstep.distribution import Floats
 from perstep.environments import exact
 from perstep.environments.exact import Policy, PolicyEvaluation, Solution
 from perstep.environments.outcomes import (
+    PROBABILITY_TOLERANCE,
     Outcomes,
     checked_cap,
     expected_rewards,
@@ -129,16 +130,8 @@ class FiniteMDP:
             raise ValueError(
                 "Taxi with fickle_passenger=True does not follow its table `P`. Make it with fickle_passenger=False."
             )
-        first = np.asarray(initial, dtype=np.float64)
-        pair, successor, reward, probability = _entries_from_table(table, first, reset_cost)
-        num_states, num_actions = len(table), len(table[0])
-        total = np.bincount(pair, weights=probability, minlength=num_states * num_actions).astype(np.float64)
-        normalised(total.reshape(num_states, num_actions, 1), "P", "outcomes")
-        outcomes = pack(
-            num_states, num_actions, pair, successor, reward, np.zeros_like(reward), probability / total[pair], math.inf
-        )
         mdp = cls.__new__(cls)
-        mdp._set(outcomes, first, name)
+        mdp._set(_outcomes_from_gymnasium(table, np.asarray(initial, dtype=np.float64), reset_cost), initial, name)
         return mdp
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -225,103 +218,111 @@ class FiniteMDP:
         return f"FiniteMDP({name}{self.num_states} states, {self.num_actions} actions, at most {most} outcomes, {kind})"
 
 
+class RewardTables(NamedTuple):
+    """Rewards of every triple: means, deviations and weights (S, A, S, C), and the cap."""
+
+    means: Floats
+    sds: Floats
+    weights: Floats
+    cap: float
+
+
 def _outcomes_from_tables(transitions: Floats, rewards: ArrayLike | GaussianRewards) -> Outcomes:
     num_states, num_actions, _ = shape = transitions.shape
-    if isinstance(rewards, GaussianRewards):
-        mixture = rewards.weights is not None
-        full = (*shape, -1) if mixture else shape
-        arrays = {"means": rewards.means, "sds": rewards.sds} | ({"weights": rewards.weights} if mixture else {})
-        tables = _broadcast_rewards({key: np.asarray(value, dtype=np.float64) for key, value in arrays.items()}, full)
-        cap = checked_cap(rewards.cap)
-        if mixture:
-            share = np.asarray(rewards.weights, dtype=np.float64)
-            total = share.sum(axis=-1)
-            if not np.isfinite(share).all() or (share < 0.0).any() or np.abs(total - 1.0).max() > 1e-9:
-                raise ValueError(
-                    "The weights of a mixture of rewards are probabilities, 0 or more, that sum to 1 over the last "
-                    f"axis, but the smallest is {share.min():g} and the sums go from {total.min():.9g} to "
-                    f"{total.max():.9g}. Divide them by their sum over the last axis."
-                )
-    else:
-        fixed = np.asarray(rewards, dtype=np.float64)
-        if fixed.shape == shape[:2]:
-            fixed = fixed[:, :, None]
-        elif fixed.shape != shape:
-            raise ValueError(
-                f"rewards has shape (states, actions) = {shape[:2]} or (states, actions, states) = {shape}, or is "
-                f"GaussianRewards, but got shape {fixed.shape}. For rewards of the state alone give "
-                f"np.repeat(rewards[:, None], {num_actions}, axis=1)."
-            )
-        tables, cap = {"means": np.broadcast_to(fixed, shape), "sds": np.broadcast_to(0.0, shape)}, math.inf
+    tables = _normal_rewards(rewards, shape) if isinstance(rewards, GaussianRewards) else _fixed_rewards(rewards, shape)
     possible = np.nonzero(transitions)
-    means, sds = tables["means"][possible], tables["sds"][possible]  # (N,) or (N, C)
-    probability = transitions[possible]
-    pair, successor = possible[0] * num_actions + possible[1], possible[2]
-    if "weights" in tables:
-        shares = tables["weights"][possible]  # (N, C)
-        probability = probability[:, None] * shares / shares.sum(axis=1, keepdims=True)
-        pair, successor = (np.repeat(index, shares.shape[1]) for index in (pair, successor))
-    for what, values, wrong in (
-        ("rewards", means, ~np.isfinite(means)),
-        ("standard deviations", sds, ~(np.isfinite(sds) & (sds >= 0.0))),
-    ):
-        if wrong.any():
-            i = int(np.argwhere(wrong)[0][0])
-            s, a, to = (int(axis[i]) for axis in possible)
-            need = "finite" if what == "rewards" else "finite and 0 or more"
-            raise ValueError(
-                f"{what.capitalize()} must be {need} wherever they can come, but from state {s} with action {a} "
-                f"to state {to} got {values[wrong].flat[0]}. Correct that entry."
-            )
-    kept = probability.ravel() > 0.0
+    means, sds, shares = (table[possible] for table in tables[:3])  # (N, C) each
+    _require("Rewards must be finite", np.isfinite(means), means, possible)
+    _require("Standard deviations must be finite and 0 or more", np.isfinite(sds) & (sds >= 0.0), sds, possible)
+    probability = (transitions[possible][:, None] * shares / shares.sum(axis=1, keepdims=True)).ravel()
+    pair, successor = (np.repeat(i, shares.shape[1]) for i in (possible[0] * num_actions + possible[1], possible[2]))
+    kept = probability > 0.0
+    pair, successor, probability = pair[kept], successor[kept], probability[kept]
     return pack(
-        num_states,
-        num_actions,
-        pair[kept],
-        successor[kept],
-        means.ravel()[kept],
-        sds.ravel()[kept],
-        probability.ravel()[kept],
-        cap,
+        num_states, num_actions, pair, successor, means.ravel()[kept], sds.ravel()[kept], probability, tables.cap
     )
 
 
-def _broadcast_rewards(arrays: dict[str, Floats], shape: tuple[int, ...]) -> dict[str, Floats]:
-    """All arrays as (S, A, S), or (S, A, S, C) where the shape ends in −1."""
-    letters = "(S, A, S, C), the last axis being the mixture's components" if shape[-1] == -1 else "(S, A, S)"
-    try:
-        components = np.broadcast_shapes(*(array.shape[-1:] for array in arrays.values())) if shape[-1] == -1 else ()
-        return {key: np.broadcast_to(array, (*shape[:3], *components)) for key, array in arrays.items()}
-    except ValueError:
-        got = ", ".join(f"{key} {array.shape}" for key, array in arrays.items())
+def _fixed_rewards(rewards: ArrayLike, shape: tuple[int, ...]) -> RewardTables:
+    fixed = np.asarray(rewards, dtype=np.float64)
+    if fixed.shape == shape[:2]:
+        fixed = fixed[:, :, None]
+    elif fixed.shape != shape:
         raise ValueError(
-            f"GaussianRewards has arrays that broadcast to {letters}, here with S = {shape[0]} and A = {shape[1]}, "
-            f"but got {got}. "
-            "Add axes of length 1 where an array is constant"
-            + ("." if shape[-1] == -1 else ", and give weights if the last axis is meant to be a mixture's components.")
+            f"rewards has shape (states, actions) = {shape[:2]} or (states, actions, states) = {shape}, or is "
+            f"GaussianRewards, but got shape {fixed.shape}. For rewards of the state alone give "
+            f"np.repeat(rewards[:, None], {shape[1]}, axis=1)."
+        )
+    full = (*shape, 1)
+    return RewardTables(
+        np.broadcast_to(fixed[..., None], full), np.broadcast_to(0.0, full), np.broadcast_to(1.0, full), math.inf
+    )
+
+
+def _normal_rewards(rewards: GaussianRewards, shape: tuple[int, ...]) -> RewardTables:
+    means, sds = np.asarray(rewards.means, dtype=np.float64), np.asarray(rewards.sds, dtype=np.float64)
+    if rewards.weights is None:
+        means, sds = _broadcast_rewards({"means": means, "sds": sds}, shape, "(S, A, S)")
+        weights = np.broadcast_to(1.0, (*shape, 1))
+        return RewardTables(means[..., None], sds[..., None], weights, checked_cap(rewards.cap))
+    weights = np.asarray(rewards.weights, dtype=np.float64)
+    total = np.asarray(weights.sum(axis=-1))
+    if not np.isfinite(weights).all() or (weights < 0.0).any() or np.abs(total - 1.0).max() > PROBABILITY_TOLERANCE:
+        raise ValueError(
+            "The weights of a mixture of rewards are probabilities, 0 or more, that sum to 1 over the last axis, but "
+            f"the smallest is {weights.min():g} and the sums go from {total.min():.9g} to {total.max():.9g}. "
+            "Divide them by their sum over the last axis."
+        )
+    arrays = {"means": means, "sds": sds, "weights": weights}
+    full = (*shape, max((array.shape[-1] for array in arrays.values() if array.ndim), default=1))
+    means, sds, weights = _broadcast_rewards(arrays, full, "(S, A, S, C)")
+    return RewardTables(means, sds, weights, checked_cap(rewards.cap))
+
+
+def _broadcast_rewards(arrays: dict[str, Floats], shape: tuple[int, ...], letters: str) -> list[Floats]:
+    try:
+        return [np.broadcast_to(array, shape) for array in arrays.values()]
+    except ValueError:
+        got = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(
+            f"GaussianRewards has arrays that broadcast to {letters}, here with S = {shape[0]} and A = {shape[1]}, but "
+            f"got {got}. Add axes of length 1 where an array is constant; with weights, and only then, the last axis "
+            "is that of the mixture's C components."
         ) from None
 
 
-def _entries_from_table(
-    table: Any, initial: Floats, reset_cost: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats]:
-    """Pairs, next states, rewards and probabilities from P[state][action] = [(probability, next, reward, ended), …]."""
+def _require(need: str, good: NDArray[np.bool_], values: Floats, possible: tuple[NDArray[np.int64], ...]) -> None:
+    """Every number (N, C) about the possible triples is good, or a sentence about the first that is not."""
+    if not good.all():
+        i, component = (int(index) for index in np.argwhere(~good)[0])
+        s, a, to = (int(axis[i]) for axis in possible)
+        raise ValueError(
+            f"{need} wherever they can come, but from state {s} with action {a} to state {to} got "
+            f"{values[i, component]}. Correct that entry."
+        )
+
+
+def _outcomes_from_gymnasium(table: Any, initial: Floats, reset_cost: float) -> Outcomes:
+    """From P[state][action] = [(probability, next state, reward, ended), …]; an end spreads over the first states."""
+    num_states, num_actions = len(table), len(table[0])
     first = np.flatnonzero(initial)
     pairs: list[int] = []
     successors: list[NDArray[np.int64]] = []
     rewards: list[float] = []
     shares: list[Floats] = []
-    for state in range(len(table)):
-        for action in range(len(table[0])):
-            for probability, successor, reward, ended in table[state][action]:
-                pairs.append(state * len(table[0]) + action)
-                successors.append(first if ended else np.array([successor], dtype=np.int64))
-                rewards.append(float(reward) - (reset_cost if ended else 0.0))
-                shares.append(probability * initial[first] if ended else np.array([probability], dtype=np.float64))
+    for pair in range(num_states * num_actions):
+        for probability, successor, reward, ended in table[pair // num_actions][pair % num_actions]:
+            pairs.append(pair)
+            successors.append(first if ended else np.array([successor], dtype=np.int64))
+            rewards.append(float(reward) - (reset_cost if ended else 0.0))
+            shares.append(probability * initial[first] if ended else np.array([probability], dtype=np.float64))
     lengths = [share.size for share in shares]
-    return (
+    pair_of, mean, probability = (
         np.repeat(pairs, lengths),
-        np.concatenate(successors),
         np.repeat(np.array(rewards), lengths),
         np.concatenate(shares),
     )
+    total = np.bincount(pair_of, weights=probability, minlength=num_states * num_actions).astype(np.float64)
+    normalised(total.reshape(num_states, num_actions, 1), "P", "outcomes")
+    sd, probability = np.zeros_like(mean), probability / total[pair_of]
+    return pack(num_states, num_actions, pair_of, np.concatenate(successors), mean, sd, probability, math.inf)

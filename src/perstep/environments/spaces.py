@@ -38,6 +38,12 @@ class Numbering:
         """How many points there are."""
         return math.prod(self.sizes)
 
+    def one(self, point: Any) -> int:
+        """The number of one point, quickly."""
+        if self.kind == "Discrete" and 0 <= (number := int(point) - self.starts[0]) < self.sizes[0]:
+            return number
+        return int(self.number(point))
+
     def number(self, point: Any) -> NDArray[np.int64]:
         """The number of a point, or the numbers of a batch of points."""
         parts = self._parts(point)
@@ -51,10 +57,10 @@ class Numbering:
 
     def point(self, number: int) -> Any:
         """The point with this number, as the space would give it."""
+        if self.kind == "Discrete":
+            return number + self.starts[0]
         parts = np.unravel_index(number, self.sizes)
         point = tuple(int(part) + start for part, start in zip(parts, self.starts, strict=True))
-        if self.kind == "Discrete":
-            return point[0]
         return np.array(point) if self.kind == "MultiDiscrete" else point
 
     def _parts(self, point: Any) -> tuple[Any, ...]:

@@ -1,79 +1,98 @@
-"""The look of every figure: one size of type, one set of colours that colour-blind readers can tell apart, two files each."""
+"""The look of every figure: one size of type, colours that colour-blind readers can tell apart, a PNG and a PDF of each."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
 
+from perstep.progress import si
+from perstep.quantiles import levels
 from perstep.storage import published
 
-# Okabe and Ito's palette, and a different dash for each rule, so that a figure also works in grey.
-BLUE, ORANGE, GREEN, BLACK, GREY = "#0072B2", "#D55E00", "#009E73", "#000000", "#8C8C8C"
-RULE_LINES = {"differential": (GREY, (0, (5, 1.5))), "d2": (BLUE, "-"), "d3": (ORANGE, (0, (1, 1)))}
-"""Rule → colour and dash."""
-RULE_NAMES = {"differential": "Differential", "d2": "D2", "d3": "D3"}
+# Okabe and Ito (2008): told apart with any colour vision, and in grey by lightness.
+BLUE, ORANGE, GREEN, BLACK, GREY = "#0072B2", "#D55E00", "#009E73", "#000000", "#777777"
 SEQUENCE = "cividis"
-"""Colour map for ordered things: even in lightness, and the same to readers who do not see red and green apart."""
+"""Colour map for what has an order: even in lightness, and the same to readers who do not tell red from green."""
 
-WIDTH = 6.75
-"""Inches across a text column."""
-PIXELS_PER_INCH = 200
+RULE_LINES: dict[str, dict[str, Any]] = {
+    "differential": {"color": GREY, "linestyle": (0, (4, 1.5))},
+    "d2": {"color": BLUE, "linestyle": "-"},
+    "d3": {"color": ORANGE, "linestyle": (0, (1, 0.8))},
+}
+"""Rule → how its line looks."""
 
-LOOK = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8.0,
-    "axes.titlesize": 8.5,
-    "axes.labelsize": 8.0,
+WIDTH = 7.0  # inches, a page without its margins
+
+LOOK: Any = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.title_fontsize": 8,
+    "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.7,
-    "axes.formatter.use_mathtext": True,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
     "lines.linewidth": 1.3,
-    "legend.fontsize": 7.5,
-    "legend.frameon": False,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "pdf.fonttype": 42,  # letters as letters, so that text in the PDF can be searched
+    "savefig.dpi": 200,
 }
 
 
 @contextlib.contextmanager
 def look() -> Iterator[None]:
-    """Figures made inside have the common look; nothing outside changes."""
+    """Figures made and saved inside have the common look; nothing outside changes."""
     with matplotlib.rc_context(LOOK):
         yield
 
 
-def panels(count: int = 1, height: float = 2.4, width: float = WIDTH) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels in a row; call it inside `look()`."""
+def panels(
+    count: int = 1,
+    height: float = 3.0,
+    width: float = WIDTH,
+    *,
+    ratios: Sequence[float] | None = None,
+    sharey: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `count` panels in a row, their widths in these `ratios`. Without pyplot: no window, no shared state."""
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+    return figure, list(figure.subplots(1, count, squeeze=False, width_ratios=ratios, sharey=sharey)[0])
+
+
+def level_colours(count: int) -> NDArray[np.float64]:
+    """From dark for the lowest quantile to light for the highest, without the palest end, lost on white paper. (m, 4)"""
+    return np.asarray(matplotlib.colormaps[SEQUENCE](0.92 * levels(count)))
 
 
 def steps_axis(axes: Axes, last: int) -> None:
     """Time from left to right, as 20k and not 20000."""
-    axes.set(xlim=(0, last), xlabel="step")
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-
-
-def letter(axes: Axes, which: str, title: str) -> None:
-    """A panel's title, with the letter that the text calls it by."""
-    axes.set_title(f"{which}) {title}", loc="left")
+    axes.set(xlim=(0, last), xlabel="steps")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: si(step) if step else "0"))
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> list[Path]:
     """Publish `path`.png and `path`.pdf, without the date of their making: the same results give the same files."""
     written = []
-    for suffix, metadata in ((".png", {"Software": None}), (".pdf", {"CreationDate": None})):
-        target = Path(f"{os.fspath(path)}{suffix}")
-        with published(target) as draft, matplotlib.rc_context(LOOK):
-            figure.savefig(draft, format=suffix[1:], dpi=PIXELS_PER_INCH, metadata=metadata)
+    for suffix, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
+        target = Path(f"{os.fspath(path)}.{suffix}")
+        with published(target) as draft:
+            figure.savefig(draft, format=suffix, metadata=metadata)
         written.append(target)
     return written

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from perstep.agents import Agent, QLearning, make_agent
 from perstep.agents.worlds import open_world
 from perstep.progress import Bar
-from perstep.studies.catalog import Setting, Study, setting_name
+from perstep.studies.catalog import Setting, Study
 from perstep.studies.results import SCHEMA, Results, Row
 
 TRACE_POINTS = 200  # looks at the quantiles of a traced run: more than a figure can show
@@ -23,8 +23,8 @@ TRACE_POINTS = 200  # looks at the quantiles of a traced run: more than a figure
 class Failure:
     """A configuration with a run that did not end well."""
 
-    study: str
-    setting: str
+    path: Path
+    """Its file, which holds the runs that did."""
     error: str
 
 
@@ -76,20 +76,15 @@ def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
 
 
 def complete(
-    results: Results,
-    studies: Sequence[Study],
-    *,
-    threads: int | None = None,
-    retry_failed: bool = False,
-    progress: bool | None = None,
+    results: Results, *, threads: int | None = None, retry_failed: bool = False, progress: bool | None = None
 ) -> Tally:
     """Run what is not there yet, on all cores; a configuration is published as soon as its last run ends."""
     found, failures = 0, []
     missing: list[tuple[Study, Setting]] = []
-    for study in studies:
+    for study in results.studies.values():
         for setting in study.settings:
             frame = results.find(study, setting)
-            failure = None if frame is None else _failure(study, setting, frame["error"].to_list())
+            failure = None if frame is None else _failure(results.path(study, setting), frame["error"].to_list())
             if frame is None or (failure and retry_failed):
                 missing.append((study, setting))
                 continue
@@ -106,7 +101,7 @@ def _run_all(
 ) -> list[Failure]:
     failures, done, runs = [], 0, 0
     num_runs = sum(study.num_runs for study, _ in missing)
-    shared = {study.world: _shared_world(study.world) for study, _ in missing}
+    shared = {name: _shared_world(name) for name in {study.world for study, _ in missing}}
     with ThreadPoolExecutor(threads) as pool, Bar(total, missing[0][0].part, show=progress) as bar:
         queue: list[list[Future[Row]]] = [
             [pool.submit(run, shared[study.world], study, setting, seed) for seed in study.seeds]
@@ -120,7 +115,7 @@ def _run_all(
                     done, runs = done + study.steps, runs + 1
                     bar.update(done, f"{runs:,}/{num_runs:,} runs")
                 results.write(study, setting, rows)
-                failure = _failure(study, setting, [row["error"] for row in rows])
+                failure = _failure(results.path(study, setting), [row["error"] for row in rows])
                 failures += [failure] if failure else []
         except BaseException:  # the runs that wait are not worth waiting for: what is published stays
             pool.shutdown(wait=False, cancel_futures=True)
@@ -134,6 +129,6 @@ def _shared_world(name: str) -> Any:
     return name if mdp is None else mdp
 
 
-def _failure(study: Study, setting: Setting, errors: list[str | None]) -> Failure | None:
+def _failure(path: Path, errors: list[str | None]) -> Failure | None:
     first = next((error for error in errors if error is not None), None)
-    return None if first is None else Failure(study.name, setting_name(setting), first)
+    return None if first is None else Failure(path, first)

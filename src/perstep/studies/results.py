@@ -40,10 +40,11 @@ class MissingRuns(LookupError):
 
 
 class Results:
-    """The folder of one part of the paper at one scale."""
+    """The folder of one part of the paper at one scale, and the studies it is for."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], studies: Sequence[Study]) -> None:
         self.folder = Path(folder)
+        self.studies = {study.algorithm: study for study in studies}
 
     def path(self, study: Study, setting: Setting) -> Path:
         """The file of a configuration."""

@@ -1,0 +1,242 @@
+"""The command line: a word for what to do, and the settings of every algorithm as flags."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+# What a command needs is imported when it runs: help, mistakes and the version should not wait for compilers.
+if TYPE_CHECKING:
+    from perstep.agents import Agent
+
+HELP = """usage: perstep COMMAND ...
+
+Reinforcement learning in tasks that never end: the average reward per step and its whole distribution.
+
+  perstep list                              the algorithms and the worlds
+  perstep train ALGORITHM WORLD --steps N --out FOLDER
+                                            learn, and leave the agent, metrics and figures in a folder
+  perstep evaluate FOLDER                   let a trained agent behave without learning
+  perstep reproduce [EXPERIMENT ...]        the experiments of the paper
+
+  perstep COMMAND --help                    everything that a command can be told
+  perstep --version
+"""
+
+EXTRAS = {"torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray"}
+WORLDS = {
+    "perstep/RedPillBluePill-v0": "two worlds to live in, one calm, one better on average but split (the paper's first)",
+    "perstep/TwoLoop-v0": "nine states in two loops, the longer wait for the larger reward",
+    "perstep/AccessControl-v0": "customers of four priorities, ten servers: whom to turn away",
+    "perstep/InvertedPendulum-v0": "hold a rod upright, for ever (the paper's second)",
+    "perstep/PendulumSwingUp-v0": "the same with a motor too weak to lift it at once",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; what goes wrong is one line on stderr, and exit code 2."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        print("perstep: stopped", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if os.environ.get("PERSTEP_DEBUG") or not isinstance(error, _expected()):
+            raise
+        print(f"perstep: {_sentence(error)}", file=sys.stderr)
+        return 2
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    if words[0] in ("-V", "--version"):
+        from perstep import __version__
+
+        print(f"perstep {__version__}")
+        return 0
+    commands: dict[str, Callable[[list[str]], int]] = {
+        "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce,
+    }  # fmt: skip
+    if words[0] not in commands:
+        from perstep.errors import unknown
+
+        raise unknown("command", words[0], commands)
+    return commands[words[0]](words[1:])
+
+
+def _expected() -> tuple[type[BaseException], ...]:
+    import gymnasium
+
+    return ValueError, TypeError, OSError, ImportError, RuntimeError, gymnasium.error.Error
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, ImportError) and error.name and (extra := EXTRAS.get(error.name.partition(".")[0])):
+        return f"This needs {error.name.partition('.')[0]}, which is not installed: pip install 'perstep[{extra}]'"
+    return text
+
+
+def show_list(words: list[str]) -> int:
+    """`perstep list`."""
+    if words and words[0] not in ("-h", "--help"):
+        raise ValueError(f"perstep list takes nothing more, but {words[0]!r} came.")
+    import gymnasium
+    from rich.console import Console
+
+    import perstep.environments
+    from perstep.algorithms import ALGORITHMS
+    from perstep.live import table
+
+    perstep.environments.register()
+    names = sorted(name for name in gymnasium.registry if name.startswith("perstep/"))
+    cells = [(cell.name, cell.rule, cell.learner, cell.source) for cell in ALGORITHMS.values()]
+    console = Console()
+    console.print(table(["algorithm", "rule", "agent", "written in"], cells))
+    console.print(table(["world", ""], [(name, WORLDS.get(name, "")) for name in names]))
+    console.print(
+        "[dim]Any other Gymnasium environment is a world too, by its id. Settings: perstep train ALGORITHM --help[/]"
+    )
+    return 0
+
+
+def train(words: list[str]) -> int:
+    """`perstep train`."""
+    from perstep import live, training
+    from perstep.algorithms import ALGORITHMS, algorithm
+    from perstep.training.flags import train_task
+
+    named = next((word for word in words if word in ALGORITHMS), None)
+    if named is None:
+        return _train_without_algorithm(words)
+    words.remove(named)
+    flags, task = train_task(algorithm(named), words)
+    command = shlex.join(["perstep", "train", named, *words])
+    view = live.viewer(f"{task.algorithm} in {task.world}", flags.steps, quiet=flags.quiet)
+    try:
+        with view:
+            agent = training.train(
+                task, flags.steps, flags.out, checkpoint_every=flags.checkpoint_every, resume=flags.resume,
+                watch=lambda agent: view.show(training.moment(agent)), command=command,
+            )  # fmt: skip
+    except training.Interrupted as interrupted:
+        again = command if flags.resume else f"{command} --resume"
+        print(f"perstep: {interrupted}, all saved. To go on: {again}", file=sys.stderr)
+        return 128 + interrupted.signal_number
+    if view.begin is None:  # nothing was left to learn
+        print(
+            f"perstep: this run is finished, with {agent.steps:,} steps. Give a larger --steps to go on.",
+            file=sys.stderr,
+        )
+    _show_run(agent, flags.out)
+    return 0
+
+
+def _train_without_algorithm(words: list[str]) -> int:
+    from perstep.algorithms import ALGORITHMS, algorithm
+    from perstep.training.flags import TrainFlags, parsed
+
+    if words and not words[0].startswith("-"):
+        algorithm(words[0])  # raises, with the nearest name
+    if not {"-h", "--help"} & set(words):
+        raise ValueError(f"perstep train begins with an algorithm: {', '.join(ALGORITHMS)}.")
+    lines = [f"- {cell.name}: {cell.learner} with the rule {cell.rule}, {cell.source}" for cell in ALGORITHMS.values()]
+    about = ["Algorithms, each with settings of its own (perstep train d2-q --help):", "", *lines]
+    parsed(TrainFlags, "perstep train ALGORITHM", ["--help"], description="\n".join(about))
+    return 0
+
+
+def _show_run(agent: Agent, folder: Path) -> None:
+    """The numbers at the end, learnt beside exact, and where the files are."""
+    from rich.console import Console
+
+    from perstep import live, training
+
+    console = Console()
+    exact = training.read_record(folder).get("exact") or {}
+    console.print(live.learnt_table(training.moment(agent), exact))
+    for name in (training.AGENT, training.METRICS, training.RUN, training.QUANTILES, training.REWARD_RATE):
+        console.print(f"[dim]{folder / name}[/]", soft_wrap=True, highlight=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateFlags:
+    """Let a trained agent behave without learning, and say what it earns."""
+
+    run: Annotated[Positional[Path], arg(metavar="RUN")]
+    """Folder of a training run, or the .safetensors file of an agent."""
+    steps: int = 10_000
+    """How long it behaves."""
+    deterministic: bool = False
+    """No exploration."""
+    seed: int | None = None
+    """Of the evaluation; that of the agent unless given."""
+    json: bool = False
+    """Print JSON."""
+    world: str | None = None
+    """The agent's world, where the file alone cannot give it: the id of a Gymnasium environment."""
+    world_settings: tuple[str, ...] = ()
+    """Settings of that world, as order=accept-first."""
+
+
+def evaluate(words: list[str]) -> int:
+    """`perstep evaluate`."""
+    from rich.console import Console
+
+    from perstep import live, training
+    from perstep.agents import load
+    from perstep.training.flags import pairs, parsed
+
+    flags = parsed(EvaluateFlags, "perstep evaluate", words)
+    path = flags.run / training.AGENT if flags.run.is_dir() else flags.run
+    if flags.run.is_dir() and not path.exists():
+        raise FileNotFoundError(f"{flags.run} holds no {training.AGENT}. Give the folder of a training run.")
+    env = None if flags.world is None else training.open_world(flags.world, pairs(flags.world_settings))
+    agent = load(path, env)
+    earned = agent.evaluate(flags.steps, flags.deterministic, flags.seed)
+    numbers = live.evaluation_numbers(earned.average_reward, earned.reward_distribution, earned.episode_returns)
+    if flags.json:
+        about = {"agent": type(agent).__name__, "rule": agent.config.rule, "steps_learnt": agent.steps}
+        print(json.dumps({**about, "steps": flags.steps, "deterministic": flags.deterministic, **numbers}, indent=2))
+    else:
+        Console().print(live.evaluation_table(flags.steps, numbers))
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceFlags:
+    """The experiments of the paper, with their figures and tables."""
+
+    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
+    """Which of them, as redpill; all unless given."""
+    scale: Literal["smoke", "small", "paper"] = "small"
+    """smoke: does it run; small: minutes; paper: as published."""
+    out: Path = Path("results")
+    """Folder for the results; runs that are there are not made again."""
+    retry_failed: bool = False
+    """Make those again that failed."""
+
+
+def reproduce(words: list[str]) -> int:
+    """`perstep reproduce`."""
+    from perstep.training.flags import parsed
+
+    flags = parsed(ReproduceFlags, "perstep reproduce", words)
+    from perstep.studies.reproduce import reproduce as reproduce_parts  # after help and mistakes, which need not wait
+
+    return reproduce_parts(list(flags.parts), flags.scale, flags.out, retry_failed=flags.retry_failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Figures: one function each, named for what it shows; they read results, never agents, and publish finished files."""

@@ -1,0 +1,192 @@
+"""The paper's figures of red-pill blue-pill (Fig. 2, 3, C.2, C.3, C.4), drawn from result files and the exact solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from perstep.distribution import Distribution
+from perstep.figures import style
+from perstep.quantiles import levels
+from perstep.studies.catalog import Study
+from perstep.studies.redpill import label, optimal_rewards, tuning
+from perstep.studies.results import Results
+from perstep.studies.statistics import Floats, mean_and_error, rolling_mean
+
+ROLLING = 1000  # steps of the rolling mean, as the authors plot it
+WORST, BEST = -0.70, -0.60  # always red and always blue: the ends of every heat map, so that they compare
+
+
+def figure_2(results: Results) -> Figure:
+    """Fig. 2: a) the reward per step of the ε-greedy optimal policy, b) their quantiles, c) D2's estimates of them.
+
+    The paper: "the agent's quantile estimates converge to the quantiles of the limiting per-step reward distribution
+    induced by the optimal policy".
+    """
+    return _convergence(results, results.studies["d2-q"])
+
+
+def figure_c3(results: Results) -> Figure:
+    """Fig. C.3: as Fig. 2, with D3's estimates. The paper claims the same convergence of them."""
+    return _convergence(results, results.studies["d3-q"])
+
+
+def figure_3(results: Results) -> Figure:
+    """Fig. 3: the rolling average reward of the three tuned algorithms, mean and 95 % interval over runs.
+
+    The paper: "the D2 and D3 algorithms yield competitive performance when compared to their non-distributional counterpart".
+    """
+    figure, both = style.panels(2, 3.2, ratios=(1, 1.6), sharey=True)
+    for study in results.studies.values():
+        rates = np.array(results.runs(study, study.tuned)["reward_rate"].to_list())  # (runs, windows)
+        size = min(ROLLING // study.window, rates.shape[1])
+        mean, error = mean_and_error(rolling_mean(rates, size))
+        steps = study.window * np.arange(size, rates.shape[1] + 1)
+        line = style.RULE_LINES[study.rule]
+        for axes in both:
+            axes.plot(steps, mean, label=f"{label(study)} Q-learning", **line)
+            axes.fill_between(steps, mean - error, mean + error, color=line["color"], alpha=0.2, lw=0)
+    for axes, last, title in zip(both, (study.steps // 10, study.steps), ("the first tenth", "the whole"), strict=True):
+        exact = optimal_rewards(study.fixed["epsilon"]).mean
+        axes.axhline(exact, color=style.BLACK, lw=0.9, ls=":", label="optimal policy, exact")
+        axes.set_title(f"{title} of {len(rates)} runs")
+        style.steps_axis(axes, last)
+    both[0].set_ylabel(f"reward per step\n(rolling mean over {size * study.window:,} steps)")
+    both[1].legend(loc="lower right", title="mean and 95 % interval", alignment="left")
+    return figure
+
+
+def figure_c2(results: Results) -> Figure:
+    """Fig. C.2: average reward over all steps for every step size of Differential Q-learning.
+
+    The paper: "a value function step size of 2e-3 and an average-reward η of 2.0 resulted in the highest average-reward".
+    """
+    return _heat_maps(results, results.studies["differential-q"])
+
+
+def figure_c2_d2(results: Results) -> Figure:
+    """The same for D2, which the paper tells and does not show: α = 2e-3, η = 2 and 51 quantiles "yielded the best results"."""
+    return _heat_maps(results, results.studies["d2-q"])
+
+
+def figure_c2_d3(results: Results) -> Figure:
+    """The same for D3, which the paper tells and does not show: α = 2e-2, η = 2 and 51 quantiles "yielded the best results"."""
+    return _heat_maps(results, results.studies["d3-q"])
+
+
+def figure_c4(results: Results) -> Figure:
+    """Fig. C.4: D3's quantiles of the differential return from the blue world with the blue pill.
+
+    The paper: "the agent's differential return quantile estimates converge".
+    """
+    study = results.studies["d3-q"]
+    figure, (axes,) = style.panels(1, 3.2, 5.6)
+    steps, traces = _traces(results, study, "return_quantile_trace")
+    _lines(axes, steps, traces)
+    axes.set_ylabel("differential return\n(blue world, blue pill)")
+    for text, place in (("highest", -1), ("lowest", 0)):
+        level = levels(traces.shape[2])[place]
+        axes.annotate(
+            f"τ = {level:.2f}, the {text}", (steps[-1], traces[:, -1, place].mean()), (-6, 9 if place else -9),
+            textcoords="offset points", ha="right", va="center", fontsize=8,
+        )  # fmt: skip
+    axes.margins(y=0.12)
+    axes.legend(loc="upper left")
+    return figure
+
+
+FIGURES: dict[str, Callable[[Results], Figure]] = {
+    function.__name__: function
+    for function in (figure_2, figure_3, figure_c2, figure_c2_d2, figure_c2_d3, figure_c3, figure_c4)
+}
+"""File name → the function that draws it."""
+
+
+def _convergence(results: Results, study: Study) -> Figure:
+    """Three panels with the reward upwards in all of them, so that a line in c) ends at its dot in b) and its place in a)."""
+    figure, (density, quantiles, lines) = style.panels(3, 3.0, ratios=(1, 1, 2.2), sharey=True)
+    exact = optimal_rewards(study.fixed["epsilon"])
+    steps, traces = _traces(results, study, "reward_quantile_trace")
+    tau, values = exact.levels_and_quantiles(traces.shape[2])
+    _density(density, exact)
+    quantiles.scatter(tau, values, c=style.level_colours(tau.size), s=18, zorder=3)
+    quantiles.set(xlim=(0, 1), xlabel="level τ", title="b) their quantiles")
+    quantiles.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    for value, colour in zip(values, style.level_colours(tau.size), strict=True):
+        lines.axhline(value, color=colour, lw=1.0, ls=":")
+    _lines(lines, steps, traces)
+    lines.plot([], [], color="black", lw=1.0, ls=":", label="exact quantile")
+    lines.set_title(f"c) {label(study)}'s estimates θ")
+    lines.set_ylim(values.min() - 0.12, 0.06)
+    lines.legend(loc="center right", bbox_to_anchor=(1.0, 0.42))
+    return figure
+
+
+def _density(axes: Axes, exact: Distribution) -> None:
+    """The exact share of the rewards in narrow bins: what a histogram of a run without end would show."""
+    heights, edges = exact.histogram(120)
+    axes.stairs(heights, edges, orientation="horizontal", fill=True, color=style.BLUE, alpha=0.75)
+    axes.axhline(exact.mean, color="black", lw=0.9, ls="--")
+    axes.annotate(
+        f"mean {exact.mean:.3f}".replace("-", "−"), (heights.max(), exact.mean), (0, 3),
+        textcoords="offset points", ha="right", va="bottom", fontsize=8,
+    )  # fmt: skip
+    axes.set(xlabel="density", ylabel="reward per step", title="a) optimal rewards")
+
+
+def _traces(results: Results, study: Study, column: str) -> tuple[Floats, Floats]:
+    """When the quantiles were looked at (T,), and what they were. (runs, T, m)"""
+    assert study.traced is not None
+    runs = results.runs(study, study.traced)
+    return np.array(runs["trace_steps"][0].to_list()), np.array(runs[column].to_list())
+
+
+def _lines(axes: Axes, steps: Floats, traces: Floats) -> None:
+    """A line for each quantile: the mean over runs, and behind it the first run, which wanders as any single run does."""
+    for i, colour in enumerate(style.level_colours(traces.shape[2])):
+        axes.plot(steps, traces[0, :, i], color=colour, lw=0.6, alpha=0.45)
+        axes.plot(steps, traces[:, :, i].mean(axis=0), color=colour, lw=1.3)
+    axes.plot([], [], color="black", lw=1.3, label=f"mean of {len(traces)} runs")
+    axes.plot([], [], color="black", lw=0.6, alpha=0.45, label="one run")
+    style.steps_axis(axes, int(steps[-1]))
+
+
+def _heat_maps(results: Results, study: Study) -> Figure:
+    """A map a number of quantiles; framed, the setting that the paper chose; starred, the best of ours."""
+    sizes = study.grid.get("num_quantiles", (None,))
+    figure = Figure(figsize=(5.6, 0.5 + 2.2 * len(sizes)), layout="constrained")
+    every = figure.subplots(len(sizes), 1, squeeze=False)[:, 0]
+    rows = tuning(results, study)
+    step_sizes, ratios = study.grid["step_size"], study.grid["reward_ratio"]
+    for axes, size in zip(every, sizes, strict=True):
+        heat = np.full((len(step_sizes), len(ratios)), np.nan)
+        for rank, (setting, mean) in enumerate(rows):
+            if setting.get("num_quantiles") == size:
+                y, x = step_sizes.index(setting["step_size"]), ratios.index(setting["reward_ratio"])
+                heat[y, x] = mean
+                _cell(axes, x, y, mean, best=rank == 0, tuned=setting == study.tuned)
+        picture = axes.imshow(heat, style.SEQUENCE, vmin=WORST, vmax=BEST, origin="lower", aspect="auto")
+        axes.set_xticks(range(len(ratios)), [f"{ratio:g}" for ratio in ratios])
+        axes.set_yticks(range(len(step_sizes)), [f"{step_size:.0e}".replace("e-0", "e−") for step_size in step_sizes])
+        axes.set(ylabel="step size α")
+        axes.grid(visible=False)
+        axes.set_title(f"{label(study)} Q-learning" + (f", {size} quantiles" if size else ""))
+    every[-1].set_xlabel(
+        "ratio η of the reward estimate's step size to α\n(framed: the paper's choice; *: the best of these)"
+    )
+    figure.colorbar(picture, ax=list(every), label="average reward over all steps", extend="min", pad=0.02)
+    return figure
+
+
+def _cell(axes: Axes, x: int, y: int, mean: float, *, best: bool, tuned: bool) -> None:
+    """The number in a cell, in ink that shows on its colour."""
+    ink = "black" if mean > (WORST + BEST) / 2 else "white"
+    axes.text(
+        x, y, f"{mean:.4f}".replace("-", "−") + ("*" if best else ""), color=ink, fontsize=7, ha="center", va="center"
+    )
+    if tuned:
+        axes.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, edgecolor="black", lw=1.6))

@@ -1,0 +1,124 @@
+"""The two figures of a training run: how the quantiles of the reward converge, and the reward earned on the way."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.figures.style import BLACK, BLUE, GREEN, ORANGE, level_colours, look, panels, save, steps_axis
+from perstep.progress import si
+from perstep.quantiles import levels
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+
+SMOOTHED = 40  # the smooth line averages over this part (one in so many) of the run
+FEW = 20  # quantiles that are drawn with full lines
+EXACT = "exact, of its policy"
+LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, "handlelength": 1.8}
+
+
+def quantile_convergence(
+    path: str | os.PathLike[str], metrics: polars.DataFrame, exact: dict[str, Any] | None = None, title: str = ""
+) -> None:
+    """θ_i against steps, and what they have come to; dotted, the exact quantiles of the policy followed at the end.
+
+    `metrics` has the columns step, average_reward and theta_1 … theta_m; `exact` the entries `quantiles` and
+    `average_reward`, where they are known. With m = 1, the rule `differential`, the figure is of the average reward.
+    """
+    theta = metrics.select("^theta_.*$").to_numpy()  # (rows, m)
+    steps, average = metrics["step"].to_numpy(), metrics["average_reward"].to_numpy()
+    known = exact or {}
+    with look():
+        if theta.shape[1] == 1:
+            figure, (left,) = panels()
+            left.plot(steps, average, color=BLUE, label="learnt average reward")
+            if "average_reward" in known:
+                left.axhline(known["average_reward"], color=BLACK, ls=":", lw=1.1, label=EXACT)
+        else:
+            figure, (left, right) = panels(2, ratios=(2.6, 1), sharey=True)
+            _convergence(left, steps, theta, known.get("quantiles"))
+            left.plot(steps, average, color=ORANGE, lw=1.3, label="learnt average reward")
+            _final_quantiles(right, theta[-1], known.get("quantiles"))
+        left.set_title(title)
+        left.set_ylabel("reward per step")
+        steps_axis(left, max(int(steps[-1]), 1))
+        figure.legend(**LEGEND)
+        save(figure, path)
+
+
+def reward_rate(
+    path: str | os.PathLike[str], metrics: polars.DataFrame, exact: dict[str, Any] | None = None, title: str = ""
+) -> None:
+    """The reward earned per step against steps, as it was and smoothed, with the estimate of it and the exact values known."""
+    steps, window, rate = (metrics[name].to_numpy() for name in ("step", "window", "reward_rate"))
+    average = metrics["average_reward"].to_numpy()
+    known = exact or {}
+    span = max(1, len(steps) // SMOOTHED)
+    smooth = trailing_mean(rate, window, span)
+    with look():
+        figure, (axes,) = panels()
+        axes.plot(steps, rate, color=BLUE, lw=0.5, alpha=0.3)
+        axes.plot(steps, smooth, color=BLUE, lw=1.4, label=f"earned, over {si(float(span * window[0]))} steps")
+        axes.plot(steps, average, color=ORANGE, lw=1.1, label="learnt average reward")
+        if "average_reward" in known:
+            axes.axhline(known["average_reward"], color=BLACK, ls=":", lw=1.1, label=EXACT)
+        if "optimal_average_reward" in known:
+            axes.axhline(known["optimal_average_reward"], color=GREEN, ls="--", lw=1.1, label="best possible")
+        axes.set_title(title)
+        axes.set_ylabel("reward per step")
+        _focus(axes, smooth, average, known)
+        steps_axis(axes, max(int(steps[-1]), 1))
+        figure.legend(**LEGEND)
+        save(figure, path)
+
+
+def trailing_mean(rate: Floats, window: NDArray[np.int64], span: int) -> Floats:
+    """Mean reward over the last `span` rows (fewer at the beginning), each weighted by its steps."""
+    total = np.concatenate(([0.0], np.cumsum(rate * window)))
+    count = np.concatenate(([0], np.cumsum(window)))
+    end = np.arange(1, len(rate) + 1)
+    begin = np.maximum(end - span, 0)
+    mean: Floats = (total[end] - total[begin]) / (count[end] - count[begin])
+    return mean
+
+
+def _convergence(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: list[float] | None) -> None:
+    """A line for every quantile, from the lowest level, darkest, to the highest."""
+    colours, few = level_colours(theta.shape[1]), theta.shape[1] <= FEW
+    for i, colour in enumerate(colours):
+        axes.plot(steps, theta[:, i], color=colour, lw=1.3 if few else 0.7)
+    axes.plot([], [], color=colours[len(colours) // 3], label="learnt quantiles")
+    if exact is not None:
+        for level in sorted(set(exact)):
+            axes.axhline(level, color=BLACK, ls=":", lw=0.8 if few else 0.6, zorder=3)
+        axes.plot([], [], color=BLACK, ls=":", lw=0.8, label=EXACT)
+
+
+def _final_quantiles(axes: Axes, theta: Floats, exact: list[float] | None) -> None:
+    """The quantile function at the end: level across, reward up as in the panel beside."""
+    tau = np.asarray(levels(theta.size))
+    if exact is not None:
+        axes.plot(tau, exact, color=BLACK, lw=0.8, ls=":", drawstyle="steps-mid")
+    axes.scatter(tau, theta, c=level_colours(theta.size), s=14 if theta.size <= FEW else 7, zorder=3)
+    axes.set(title="at the end", xlabel="level τ", xlim=(0, 1))
+    axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+
+
+def _focus(axes: Axes, smooth: Floats, average: Floats, known: dict[str, Any]) -> None:
+    """Limits from the smooth lines after the first fortieth: single steps and first guesses would flatten all the rest."""
+    settled = slice(len(smooth) // 40, None)
+    exact = [known[name] for name in ("average_reward", "optimal_average_reward") if name in known]
+    shown = np.concatenate((smooth[settled], average[settled], exact))
+    shown = shown[np.isfinite(shown)]
+    if not shown.size:  # a run that diverged
+        return
+    low, high = float(shown.min()), float(shown.max())
+    room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
+    axes.set_ylim(low - room, high + room)

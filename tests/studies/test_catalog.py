@@ -1,0 +1,72 @@
+"""The catalog is the paper's Appendix C, counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from perstep.algorithms import ALGORITHMS
+from perstep.config import QLearningConfig
+from perstep.errors import UnknownName
+from perstep.studies.catalog import REDPILL, SCALES, STUDIES, scale_named, setting_name
+
+EVERY = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
+
+
+def test_the_grids_have_the_paper_s_sizes():
+    assert [len(study.settings) for study in REDPILL] == [35, 70, 70]
+
+
+@EVERY
+def test_a_figure_s_setting_is_in_the_grid(study):
+    assert study.tuned in study.settings
+    assert study.traced is None or study.traced in study.settings
+
+
+@EVERY
+def test_every_configuration_has_a_name_of_its_own_and_settings_that_its_algorithm_accepts(study):
+    names = [setting_name(setting) for setting in study.settings]
+    assert len(set(names)) == len(names)
+    assert not any("/" in name for name in names)
+    for setting in study.settings:
+        ALGORITHMS[study.algorithm].config.of({"rule": study.rule, **study.fixed, **setting})
+
+
+@EVERY
+@pytest.mark.parametrize("scale", SCALES.values(), ids=lambda scale: scale.name)
+def test_a_scale_changes_steps_and_runs_only(study, scale):
+    scaled = study.at(scale)
+    assert scaled.settings == study.settings
+    assert scaled.steps <= study.steps
+    assert scaled.num_runs <= study.num_runs
+    assert scaled.steps % scaled.window == 0  # so that the windows' rates average to the average reward
+
+
+def test_the_paper_s_scale_is_the_paper():
+    for study in REDPILL:
+        scaled = study.at(scale_named("paper"))
+        assert (scaled.steps, scaled.num_runs) == (100_000, 50)
+        assert scaled.seeds == [1000 * i for i in range(50)]
+        assert scaled.fixed == {"epsilon": 0.1, "initial_average_reward": 0.0, "initial_value": 0.0}
+    differential, d2, d3 = REDPILL
+    assert differential.tuned == {"step_size": 2e-3, "reward_ratio": 2.0}
+    assert d2.tuned == {"step_size": 2e-3, "reward_ratio": 2.0, "num_quantiles": 51}
+    assert d3.tuned == {"step_size": 2e-2, "reward_ratio": 2.0, "num_quantiles": 51}
+    assert differential.traced is None
+    assert d2.traced == d3.traced == {"step_size": 2e-4, "reward_ratio": 2.0, "num_quantiles": 10}
+    assert QLearningConfig().termination == "continue"  # nothing ends here, and no default says otherwise
+
+
+def test_names_and_descriptions_stay_what_they_are():
+    study = REDPILL[1]
+    assert study.name == "redpill/d2-q"
+    assert setting_name(study.tuned) == "step_size=0.002,reward_ratio=2,num_quantiles=51"
+    assert study.description(study.tuned) == (
+        '{"algorithm": "d2-q", "settings": {"epsilon": 0.1, "initial_average_reward": 0.0, "initial_value": 0.0, '
+        '"num_quantiles": 51, "reward_ratio": 2.0, "step_size": 0.002}, "steps": 100000, "window": 100, '
+        '"world": "perstep/RedPillBluePill-v0"}'
+    )
+
+
+def test_an_unknown_scale_is_refused_with_the_nearest():
+    with pytest.raises(UnknownName, match="Did you mean 'small'"):
+        scale_named("smal")
