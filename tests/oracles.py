@@ -82,3 +82,125 @@ def d3_q(Omega, theta, alpha, alpha_theta, S, A, R, S_next):
         for k in range(n):
             beta += tau_n[j] - (1 if R - R_bar + old[S_next, a_star, k] - old[S, A, j] < 0 else 0)
         Omega[S, A, j] = old[S, A, j] + alpha * beta / n
+
+
+def softmax(preferences):
+    top = max(preferences)
+    powers = [np.exp(p - top) for p in preferences]
+    return [p / sum(powers) for p in powers]
+
+
+def policy_gradient(u, x, A):
+    """∇ ln π(A | S, u) for softmax preferences h(s, a) = x(s)·u[:, a]."""
+    pi = softmax([x @ u[:, a] for a in range(u.shape[1])])
+    gradient = np.zeros_like(u)
+    for a in range(u.shape[1]):
+        gradient[:, a] = ((1 if a == A else 0) - pi[a]) * x
+    return gradient
+
+
+def differential_actor_critic(w, u, R_bar, alpha, eta, eta_pi, x, A, R, x_next):
+    """Algorithm 12, linear: v̂(s, w) = w·x(s)."""
+    delta = R - R_bar[0] + w @ x_next - w @ x
+    R_bar[0] = R_bar[0] + eta * alpha * delta
+    w[:] = w + alpha * delta * x
+    u[:] = u + eta_pi * alpha * delta * policy_gradient(u, x, A)
+
+
+def d2_actor_critic(w, u, theta, alpha, alpha_theta, alpha_pi, x, A, R, x_next, b=None, eta_b=0.0):
+    """Algorithm 5, linear; with b (a list of one number), the learned offset of docs/decisions/0001."""
+    m = len(theta)
+    tau = levels(m)
+    for i in range(m):
+        theta[i] = theta[i] + alpha_theta * (tau[i] - (1 if R < theta[i] else 0))
+    R_bar = sum(theta) / m + (b[0] if b else 0.0)
+    delta = R - R_bar + w @ x_next - w @ x
+    if b:
+        b[0] = b[0] + eta_b * alpha * delta
+    w[:] = w + alpha * delta * x
+    u[:] = u + alpha_pi * delta * policy_gradient(u, x, A)
+
+
+def huber_slope(x, tau, lam):
+    """dh/dx of the quantile Huber loss."""
+    weight = abs(tau - (1 if x < 0 else 0))
+    return weight * x if abs(x) <= lam else weight * lam * (1 if x > 0 else -1)
+
+
+def d3_actor_critic(w, u, theta, alpha, alpha_theta, alpha_pi, lam, x, A, R, x_next):
+    """Algorithm 9, linear: Ω̂(s, j, w) = w[:, j]·x(s). ∂ℓ/∂w[:, j] = E_k[h′] x(S), since ψ falls with Ω̂(S, j)."""
+    m, n = len(theta), w.shape[1]
+    tau_m, tau_n = levels(m), levels(n)
+    for i in range(m):
+        theta[i] = theta[i] + alpha_theta * (tau_m[i] - (1 if R < theta[i] else 0))
+    R_bar = sum(theta) / m
+    omega, omega_next = x @ w, x_next @ w
+    delta = R - R_bar + sum(omega_next) / n - sum(omega) / n
+    for j in range(n):
+        slope = sum(huber_slope(R - R_bar + omega_next[k] - omega[j], tau_n[j], lam) for k in range(n)) / n
+        w[:, j] = w[:, j] + alpha * slope * x
+    u[:] = u + alpha_pi * delta * policy_gradient(u, x, A)
+
+
+def smooth_l1(x, lam):
+    """Equation of the smooth L1 loss, L^λ(x)."""
+    if abs(x) <= lam:
+        return x**2 / (2 * lam)
+    return abs(x) - lam / 2
+
+
+def quantile_huber(x, tau, lam):
+    """Equation of the quantile Huber loss, h^λ_τ(x)."""
+    weight = abs(tau - (1 if x < 0 else 0))
+    if abs(x) <= lam:
+        return weight * x**2 / 2
+    return weight * lam * (abs(x) - lam / 2)
+
+
+def differential_deep_q(R_bar, alpha, eta, A, R, q, q_T_next, lam):
+    """Algorithm 13 between the sample and the step on w; R_bar is a list of one number. Returns ℓ.
+
+    q (B, A) is q̂(S_b, ·, w), q_T_next (B, A) is q̂_T(S′_b, ·, w_T).
+    """
+    B = len(R)
+    delta = [R[b] - R_bar[0] + max(q_T_next[b]) - q[b][A[b]] for b in range(B)]
+    y = min(range(B), key=lambda b: abs(delta[b]))
+    R_bar[0] = R_bar[0] + eta * alpha * delta[y]
+    return -sum(smooth_l1(delta[b], lam) for b in range(B)) / B
+
+
+def d2_deep_q(theta, alpha_theta, A, R, q, q_T_next, lam, b=None, step_b=0.0, per_sample=False):
+    """Algorithm 6 between the sample and the step on w. Returns ℓ. Ours: the offset b, and θ by every reward of the batch."""
+    B, m = len(R), len(theta)
+    tau = levels(m)
+    for i in range(m):
+        below = sum(1 if r < theta[i] else 0 for r in R) / B if per_sample else (1 if sum(R) / B < theta[i] else 0)
+        theta[i] = theta[i] + alpha_theta * (tau[i] - below)
+    R_bar = sum(theta) / m + (b[0] if b else 0.0)
+    delta = [R[k] - R_bar + max(q_T_next[k]) - q[k][A[k]] for k in range(B)]
+    if b:
+        b[0] = b[0] + step_b * sum(delta) / B
+    return -sum(smooth_l1(delta[k], lam) for k in range(B)) / B
+
+
+def d3_deep_q(theta, alpha_theta, A, R, omega, omega_next, omega_T_next, lam, per_sample=False):
+    """Algorithm 10 between the sample and the step on w. Returns ℓ. a* is the first of the best.
+
+    omega (B, A, n) is Ω̂(S_b, ·, ·, w), omega_next Ω̂(S′_b, ·, ·, w), omega_T_next Ω̂_T(S′_b, ·, ·, w_T).
+    """
+    B, m, n = len(R), len(theta), len(omega[0][0])
+    tau_m, tau_n = levels(m), levels(n)
+    for i in range(m):
+        below = sum(1 if r < theta[i] else 0 for r in R) / B if per_sample else (1 if sum(R) / B < theta[i] else 0)
+        theta[i] = theta[i] + alpha_theta * (tau_m[i] - below)
+    R_bar = sum(theta) / m
+    total = 0.0
+    for b in range(B):
+        a_star = int(np.argmax([sum(quantiles) / n for quantiles in omega_next[b]]))
+        for j in range(n):
+            expected = 0.0
+            for k in range(n):
+                x = R[b] - R_bar + omega_T_next[b][a_star][k] - omega[b][A[b]][j]
+                expected += quantile_huber(x, tau_n[j], lam) / n
+            total += expected
+    return -total / B

@@ -42,6 +42,7 @@ RANKS = {
     "studies": 8,
     "figures": 9,
     "report": 10,
+    "studies.reproduce": 10,  # a study runs, and its figures are drawn
     "training": 11,
     "": 12,  # perstep/__init__.py, the public names
     "cli": 13,

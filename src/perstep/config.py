@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -12,20 +13,21 @@ from perstep.rules import D2, DIFFERENTIAL, RULES
 from perstep.schedules import Decay, as_decay
 
 
-def number(name: str, value: object, low: float, high: float = math.inf, *, above: bool = False) -> None:
-    """Refuse `value` unless it is a finite number from `low` (or above it) to `high`."""
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if fits and (low < value if above else low <= value) and value <= high:  # type: ignore[operator]
-        return
+def number(name: str, value: object, low: float, high: float = math.inf, *, above: bool = False) -> float:
+    """`value` as a float, refused unless it is a finite number from `low` (or above it) to `high`."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) < math.inf:
+        if (low < value if above else low <= value) and value <= high:
+            return float(value)
     least = f"above {low:g}" if above else f"{low:g} or more"
     span = least if high == math.inf else f"between {low:g} and {high:g}"
     raise ValueError(f"{name} must be a finite number {span}, but {value!r} came.")
 
 
-def count(name: str, value: object, least: int) -> None:
-    """Refuse `value` unless it is a whole number from `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+def count(name: str, value: object, least: int) -> int:
+    """`value` as an int, refused unless it is a whole number from `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, but {value!r} came.")
+    return int(value)
 
 
 def choice(name: str, value: object, known: tuple[str, ...]) -> None:
@@ -69,21 +71,29 @@ class LearnerConfig:
         choice("rule", self.rule, RULES)
         for name in ("step_size", "reward_step_size"):
             step = getattr(self, name)
-            if step is not None and not isinstance(step, Decay):
-                number(name, step, 0.0, above=True)
-        number("reward_ratio", self.reward_ratio, 0.0)
-        number("offset_ratio", self.offset_ratio, 0.0)
+            if not isinstance(step, Decay) and (step is not None or name == "step_size"):
+                self._number(name, 0.0, above=True)
+        self._number("reward_ratio", 0.0)
+        self._number("offset_ratio", 0.0)
         for name in ("num_quantiles", "num_reward_quantiles", "num_return_quantiles"):
-            if (quantiles := getattr(self, name)) is not None:
-                count(name, quantiles, 1)
+            if name == "num_quantiles" or getattr(self, name) is not None:
+                self._count(name, 1)
         for name in ("initial_average_reward", "initial_value", "reset_cost"):
-            number(name, getattr(self, name), -math.inf, above=True)
+            self._number(name, -math.inf, above=True)
         choice("termination", self.termination, ("continue", "mask"))
-        count("seed", self.seed, 0)
+        self._count("seed", 0)
         if self.offset_ratio and self.rule_number != D2:
             raise ValueError(
                 f"offset_ratio corrects the average of d2, but the rule is {self.rule!r}. Use rule='d2', or offset_ratio=0."
             )
+
+    def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
+        """Check a setting and keep it as a float: kernels would be compiled anew for an int."""
+        object.__setattr__(self, name, number(name, getattr(self, name), low, high, above=above))
+
+    def _count(self, name: str, least: int) -> None:
+        """Check a setting and keep it as an int, which goes into files where NumPy's do not."""
+        object.__setattr__(self, name, count(name, getattr(self, name), least))
 
     @property
     def rule_number(self) -> int:
@@ -171,12 +181,26 @@ class ActorCriticConfig(LearnerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("policy_ratio", self.policy_ratio, 0.0)
-        number("huber", self.huber, 0.0)
-        count("tilings", self.tilings, 1)
-        for name in ("tiles", "wrap", "low", "high"):  # lists come from files and command lines
-            if isinstance(value := getattr(self, name), list):
-                object.__setattr__(self, name, tuple(value))
+        self._number("policy_ratio", 0.0)
+        self._number("huber", 0.0)
+        self._count("tilings", 1)
+        for name in ("tiles", "wrap", "low", "high"):  # lists come from files and command lines, arrays from spaces
+            value = getattr(self, name)
+            value = value.tolist() if hasattr(value, "tolist") else value
+            object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
+        for size in self.tiles if isinstance(self.tiles, tuple) else (self.tiles,):
+            count("tiles", size, 1)
+        for name in ("wrap", "low", "high"):
+            if not isinstance(value := getattr(self, name), tuple) and (name == "wrap" or value is not None):
+                raise ValueError(f"{name} must be a sequence of numbers, one a dimension, but {value!r} came.")
+        for dimension in self.wrap:
+            count("wrap", dimension, 0)
+        for bound in (*(self.low or ()), *(self.high or ())):
+            number("A bound in low or high", bound, -math.inf, above=True)
+        if self.table_size is not None:
+            self._count("table_size", 1)
+        if not isinstance(self.divide_by_tilings, bool):
+            raise ValueError(f"divide_by_tilings must be True or False, but {self.divide_by_tilings!r} came.")
 
     @property
     def value_decay(self) -> Decay:
@@ -199,4 +223,4 @@ class QLearningConfig(LearnerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("epsilon", self.epsilon, 0.0, 1.0)
+        self._number("epsilon", 0.0, 1.0)

@@ -22,6 +22,8 @@ def levels(count: int) -> NDArray[np.float64]:
 def mean(x: Any) -> Any:
     """The mean, summed in four lanes: a fixed order (the same bits on every machine) without one long chain of additions."""
     count = x.shape[0]
+    if count == 1:
+        return x[0]
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     i = 0
     while i + 4 <= count:
@@ -44,6 +46,17 @@ def track(theta: Any, tau: Any, reward: Any, step: Any) -> None:
 
 
 @compiled
+def track_share(theta: Any, tau: Any, rewards: Any, step: Any) -> None:
+    """`track` by many rewards at once, against the same θ: θ_i += α_θ (τ_i − share of the rewards below θ_i)."""
+    count = rewards.shape[0]
+    for i in range(theta.shape[0]):
+        below = 0
+        for b in range(count):
+            below += rewards[b] < theta[i]
+        theta[i] += step * (tau[i] - below / count)
+
+
+@compiled
 def sort_between_infinities(x: Any, out: Any) -> None:
     """Copy x, sorted, to out[1:-1] and bound it by ∓∞. Quantiles are nearly in order, and insertion sort is linear there."""
     count = x.shape[0]
@@ -63,7 +76,7 @@ def walk(ordered: Any, place: Any, bar: Any) -> Any:
     """How many of the numbers between the infinities are below the bar, sought from the last answer on."""
     while ordered[place + 1] < bar:
         place += 1
-    while ordered[place] >= bar:
+    while place > 0 and ordered[place] >= bar:  # a bar of −∞ is above nothing, not even the lower end
         place -= 1
     return place
 

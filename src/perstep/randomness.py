@@ -34,9 +34,10 @@ def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 _EDGES, _HEIGHTS = _ziggurat()
 
 
-def make_generator(*entropy: int) -> Generator:
-    """A generator of its own for every tuple of non-negative integers, such as (study, configuration, seed)."""
-    return np.asarray(np.random.SeedSequence(entropy).generate_state(4, np.uint64), np.uint64)
+def make_generator(seed: int, *branch: int) -> Generator:
+    """A generator of its own for every tuple of non-negative integers, such as (seed, purpose)."""
+    sequence = np.random.SeedSequence(seed, spawn_key=branch)  # SeedSequence((5,)) would equal SeedSequence((5, 0))
+    return np.asarray(sequence.generate_state(4, np.uint64), np.uint64)
 
 
 @compiled

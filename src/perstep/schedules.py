@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +20,20 @@ class Decay:
     """p, how fast it falls."""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.scale, int | float) and math.isfinite(self.scale) and self.scale > 0):
+        if not (_is_finite(self.scale) and self.scale > 0):
             raise ValueError(f"A step size must be a finite number above 0, but {self.scale!r} came. Try 0.01.")
-        if not (isinstance(self.power, int | float) and math.isfinite(self.power) and self.power >= 0):
+        if not (_is_finite(self.power) and self.power >= 0):
             raise ValueError(f"The power of a decaying step size must be 0 or more, but {self.power!r} came. Try 1.0.")
+        for name in ("scale", "power"):  # kernels would be compiled anew for an int
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     def __call__(self, visits: int) -> float:
         """The step after this many visits."""
         return float(step_size(self.scale, self.power, visits))
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) < math.inf
 
 
 def as_decay(step: float | Decay) -> Decay:

@@ -60,10 +60,12 @@ def epsilon_greedy(preferences: Any, epsilon: Any, generator: Any) -> Any:
     draw = uniform(generator)
     if draw < epsilon:
         return min(int(draw / epsilon * count), count - 1)  # given draw < ε, draw/ε is uniform again
-    best = greedy(preferences)
-    ties = 0
-    for action in range(best, count):
-        ties += preferences[action] == preferences[best]
+    best, ties = 0, 1
+    for action in range(1, count):
+        if preferences[action] > preferences[best]:
+            best, ties = action, 1
+        elif preferences[action] == preferences[best]:
+            ties += 1
     if ties == 1:
         return best
     skip = int(uniform(generator) * ties)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from perstep import interaction, linear, rules, storage
-from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten
+from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import ActorCriticConfig
@@ -177,6 +177,7 @@ class ActorCritic(Agent):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         fill("weights", self._run.weights, arrays)
+        within("active features", self._run.weights.active, self.tiles.num_features)
         self._state[:] = arrays["state"]
         chances = self._run.room.chances  # of the action that is chosen and not yet taken
         linear.gather(self._run.weights.actor, self._run.weights.active, chances)

@@ -249,6 +249,7 @@ class Agent(ABC):
         self.record_every(1, rows=len(arrays["record.reward_rate"]))
         self._record = new_record(self.config.theta_size, rows=len(arrays["record.reward_rate"]))
         fill("record", self._record, arrays)
+        check_cursor(self._record)
         self._generator[:] = arrays["generator"]
         self._prediction_generator[:] = arrays["prediction_generator"]
         self.steps = int(metadata["steps"])
@@ -258,6 +259,20 @@ class Agent(ABC):
     def __repr__(self) -> str:
         learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
         return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt})"
+
+
+def within(name: str, indices: NDArray[np.int64], size: int) -> None:
+    """Refuse indices from a file that point outside: compiled code does not look before it writes."""
+    if indices.size and not (0 <= indices.min() and indices.max() < size):
+        raise storage.BadFile(f"The file's {name} should lie between 0 and {size - 1}, but {indices.tolist()} is there.")
+
+
+def check_cursor(record: Record) -> None:
+    """Refuse a record from a file whose place to write is outside."""
+    window, filled, pending = map(int, record.cursor)
+    rows = len(record.reward_rate)
+    if not (window >= 1 and 0 <= filled < rows and 0 <= pending < window and rows % 2 == 0):
+        raise storage.BadFile(f"The file's record has rows {rows} and cursor {record.cursor.tolist()}, which cannot be.")
 
 
 def flatten(name: str, arrays: Any) -> storage.Arrays:

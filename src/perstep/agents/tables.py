@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep import interaction, rules, storage, tabular
-from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten
+from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig
@@ -161,6 +161,7 @@ class TabularAgent(Agent):
         super()._restore(arrays, metadata)
         fill("table", self._run.table, arrays)
         self._state[:] = arrays["state"]
+        within("state", self._state, self.num_states)
 
 
 @final

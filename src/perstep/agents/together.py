@@ -22,8 +22,7 @@ def learn_together(
     Each has its own generator and estimates and the compiled loop holds no lock, so threads only change how long it takes.
     """
     crowd = list(agents)
-    threads = threads if threads is not None else len(os.sched_getaffinity(0))
-    count("threads", threads, 1)
+    threads = count("threads", threads if threads is not None else len(os.sched_getaffinity(0)), 1)
     with ThreadPoolExecutor(threads) as pool, Bar(len(crowd) * num_steps, f"{len(crowd)} runs", show=progress) as bar:
         running = [pool.submit(agent.learn, num_steps, progress=False) for agent in crowd]
         try:

@@ -1,4 +1,4 @@
-"""Red-pill blue-pill, the paper's first experiment (App. D): one world is calm, the other better but split in two."""
+"""Red-pill blue-pill, the paper's first experiment (App. C): one world is calm, the other better but split in two."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -12,23 +11,13 @@ import polars as pl
 from perstep.distribution import Distribution
 from perstep.environments.redpill import BLUE, RED, red_pill_blue_pill
 from perstep.studies.catalog import Setting, Study
+from perstep.studies.claims import Claim
 from perstep.studies.results import Results
 from perstep.studies.statistics import mean_and_error
 
 QUANTILE_TOLERANCE = 0.01  # a hundredth of the range of the rewards; at α_θ = 4e-4 one run wanders about as far
 REWARD_TOLERANCE = 0.001  # a hundredth of what the blue world is better by
 SETTLED = 0.05  # of the spread of the quantiles: how far they may still move in the second half of a run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A sentence of the paper, and what was measured."""
-
-    where: str
-    says: str
-    measured: str
-    tolerance: str
-    holds: bool
 
 
 @cache

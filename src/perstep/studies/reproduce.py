@@ -17,7 +17,7 @@ from perstep.figures import redpill as redpill_figures
 from perstep.figures import style
 from perstep.progress import si
 from perstep.studies import catalog, engine, redpill
-from perstep.studies.redpill import Claim
+from perstep.studies.claims import Claim
 from perstep.studies.results import MissingRuns, Results
 
 
@@ -34,6 +34,8 @@ PARTS = {
     "redpill": Part(studies=catalog.REDPILL, figures=redpill_figures.FIGURES, claims=redpill.claims),
 }
 
+FILE_WIDTH = 132  # columns of the table of claims where no terminal says
+
 PLANNED = ("pendulum", "theory", "minatar", "atari")
 
 
@@ -45,6 +47,8 @@ def reproduce(parts: Sequence[str], scale: str, out: Path, *, retry_failed: bool
     """
     chosen, size = _parts(parts), catalog.scale_named(scale)
     console = Console(soft_wrap=True)
+    if not console.is_terminal:  # a file has no width of its own
+        console.width = FILE_WIDTH
     failed = False
     for name in chosen:
         studies = [study.at(size) for study in PARTS[name].studies]

@@ -104,15 +104,16 @@ def parsed(
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A question after the name that was probably meant, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _whole(text: str) -> int:
     """1000000, 1_000_000 or 1e6."""
-    if text.lower().islower() and float(text).is_integer():
-        return int(float(text))
-    return int(text)
+    try:
+        return int(float(text)) if "e" in text.lower() and float(text).is_integer() else int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number, as 1000000 or 1e6.") from None
 
 
 def _step_size(text: str) -> Any:

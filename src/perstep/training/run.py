@@ -109,7 +109,6 @@ class Run:
             raise FileNotFoundError(
                 f"{folder} holds {AGENT} without its {RUN}: no run to resume. Choose another folder."
             )
-        folder.mkdir(parents=True, exist_ok=True)
         for draft in folder.glob(".*.part"):  # left by a process that was killed while it wrote
             draft.unlink(missing_ok=True)
         record = read_json(folder / RUN) if there else {}

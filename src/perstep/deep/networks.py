@@ -1,0 +1,116 @@
+"""Networks from an observation to n numbers an action: the paper's convolutional one (App. C), MinAtar's, a perceptron.
+
+With n = 1 the first is the paper's DQN-style network, with n = 51 its QR-DQN-style one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import pairwise
+from typing import final
+
+import torch
+from torch import nn
+
+from perstep.errors import unknown
+
+Layers = OrderedDict[str, nn.Module]
+
+NETWORKS = ("auto", "atari", "minatar", "perceptron")
+
+
+@final
+class ValueNetwork(nn.Module):
+    """A body that turns an observation into features, and a head with n numbers an action."""
+
+    def __init__(self, layers: Layers, num_features: int, num_actions: int, num_quantiles: int) -> None:
+        super().__init__()
+        self.num_actions, self.num_quantiles = num_actions, num_quantiles
+        self.body = nn.Sequential(layers)
+        self.head = nn.Linear(num_features, num_actions * num_quantiles)
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Values of all actions, (B, A, n)."""
+        outputs: torch.Tensor = self.head(self.body(observations))  # (B, A·n)
+        return outputs.view(-1, self.num_actions, self.num_quantiles)
+
+
+def make_network(
+    kind: str, input_shape: tuple[int, ...], hidden: tuple[int, ...], num_actions: int, num_quantiles: int
+) -> ValueNetwork:
+    """The network of this kind for inputs (channels, height, width) or (numbers,); `hidden` is for the perceptron."""
+    if kind == "auto":
+        kind = _suited(input_shape)
+    if kind == "atari":
+        layers, num_features = atari_layers(*_image(kind, input_shape, 36))
+    elif kind == "minatar":
+        layers, num_features = minatar_layers(*_image(kind, input_shape, 3))
+    elif kind == "perceptron":
+        layers, num_features = perceptron_layers(input_shape, hidden)
+    else:
+        raise unknown("network", kind, NETWORKS)
+    return ValueNetwork(layers, num_features, num_actions, num_quantiles)
+
+
+def atari_layers(channels: int, height: int, width: int) -> tuple[Layers, int]:
+    """The paper's body: three convolutions and 512 features. 84×84 pixels leave 64 · 7 · 7 numbers before them."""
+    kernels = ((8, 4), (4, 2), (3, 1))
+    left = _after(height, kernels) * _after(width, kernels)
+    layers = [
+        ("conv1", nn.Conv2d(channels, 32, kernel_size=8, stride=4)),
+        ("relu1", nn.ReLU()),
+        ("conv2", nn.Conv2d(32, 64, kernel_size=4, stride=2)),
+        ("relu2", nn.ReLU()),
+        ("conv3", nn.Conv2d(64, 64, kernel_size=3, stride=1)),
+        ("relu3", nn.ReLU()),
+        ("flatten", nn.Flatten()),
+        ("fc1", nn.Linear(64 * left, 512)),
+        ("relu4", nn.ReLU()),
+    ]
+    return OrderedDict(layers), 512
+
+
+def minatar_layers(channels: int, height: int, width: int) -> tuple[Layers, int]:
+    """The body of MinAtar's own agents (Young & Tian 2019): one convolution and 128 features."""
+    left = _after(height, ((3, 1),)) * _after(width, ((3, 1),))
+    layers = [
+        ("conv1", nn.Conv2d(channels, 16, kernel_size=3, stride=1)),
+        ("relu1", nn.ReLU()),
+        ("flatten", nn.Flatten()),
+        ("fc1", nn.Linear(16 * left, 128)),
+        ("relu2", nn.ReLU()),
+    ]
+    return OrderedDict(layers), 128
+
+
+def perceptron_layers(input_shape: tuple[int, ...], hidden: tuple[int, ...]) -> tuple[Layers, int]:
+    """Hidden layers of these sizes; with none, the values are linear in the observation."""
+    sizes = (int(torch.Size(input_shape).numel()), *hidden)
+    layers: Layers = OrderedDict(flatten=nn.Flatten())
+    for i, (inputs, outputs) in enumerate(pairwise(sizes), 1):
+        layers[f"fc{i}"] = nn.Linear(inputs, outputs)
+        layers[f"relu{i}"] = nn.ReLU()
+    return layers, sizes[-1]
+
+
+def _suited(input_shape: tuple[int, ...]) -> str:
+    if len(input_shape) != 3 or min(input_shape[1:]) < 3:
+        return "perceptron"
+    return "atari" if min(input_shape[1:]) >= 36 else "minatar"
+
+
+def _image(kind: str, input_shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
+    if len(input_shape) != 3 or min(input_shape[1:]) < least:
+        raise ValueError(
+            f"The network {kind!r} sees images of at least {least}×{least} pixels, but observations are {input_shape}. "
+            "Use network='auto' or 'perceptron'."
+        )
+    channels, height, width = input_shape
+    return channels, height, width
+
+
+def _after(size: int, kernels: tuple[tuple[int, int], ...]) -> int:
+    """Pixels left of `size` after convolutions with these (kernel, stride)."""
+    for kernel, stride in kernels:
+        size = (size - kernel) // stride + 1
+    return size

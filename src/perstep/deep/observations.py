@@ -1,0 +1,103 @@
+"""What a network sees: observations of a Gymnasium space as they are kept in the replay, and as a batch of numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Layout = Literal["channels-first", "channels-last", "plane", "vector", "discrete"]
+
+
+@dataclass(frozen=True)
+class Observations:
+    """How observations are kept and read."""
+
+    shape: tuple[int, ...]
+    """Of one observation as it is kept."""
+    dtype: str
+    """Of an observation as it is kept: never wider than the network can see."""
+    layout: Layout
+    """Where an image has its channels, or that it is none."""
+    scale: float = 1.0
+    """What kept numbers are multiplied by: 1/255 for bytes."""
+    count: int = 0
+    """How many there are, of a Discrete space."""
+    start: int = 0
+    """The first, of a Discrete space."""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it has height and width."""
+        return self.layout in ("channels-first", "channels-last", "plane")
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one observation as the network sees it: (channels, height, width), or (numbers,)."""
+        if self.layout == "channels-last":
+            height, width, channels = self.shape
+            return channels, height, width
+        if self.layout == "plane":
+            return (1, *self.shape)
+        if self.layout == "discrete":
+            return (self.count,)
+        return self.shape if self.is_image else (math.prod(self.shape),)
+
+    def keep(self, observation: Any) -> NDArray[Any]:
+        """One observation, or a batch of them, as the replay keeps it."""
+        return np.asarray(observation, self.dtype)
+
+    def read(self, kept: NDArray[Any], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """A batch of kept observations as numbers, images with their channels innermost in memory, which convolves faster."""
+        batch = torch.from_numpy(kept).to(device)  # (B, *shape)
+        if self.layout == "discrete":
+            return torch.nn.functional.one_hot(batch.long() - self.start, self.count).to(dtype)  # (B, count)
+        if not self.is_image:
+            return self._scaled(batch.to(dtype).flatten(1))  # (B, numbers)
+        if self.layout == "channels-last":
+            batch = batch.permute(0, 3, 1, 2)
+        elif self.layout == "plane":
+            batch = batch.unsqueeze(1)
+        return self._scaled(batch.to(dtype, memory_format=torch.channels_last))  # (B, C, H, W)
+
+    def _scaled(self, numbers: torch.Tensor) -> torch.Tensor:
+        return numbers if self.scale == 1.0 else numbers.mul(self.scale)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Observations:
+        """The inverse of to_json."""
+        return cls(**{**values, "shape": tuple(values["shape"])})
+
+
+def observations_of(space: Any) -> Observations:
+    """How to keep and read the observations of a Box or Discrete space; another is refused with a sentence."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return Observations((), "int32", "discrete", count=int(space.n), start=int(space.start))
+    if isinstance(space, spaces.MultiBinary):
+        return Observations(tuple(space.shape), "int8", "vector")
+    if not isinstance(space, spaces.Box):
+        raise TypeError(
+            f"DeepQ reads boxes of numbers (images or vectors) and discrete observations, but this world has {space}. "
+            "Wrap it with gymnasium.wrappers.FlattenObservation."
+        )
+    kept = space.dtype if space.dtype.itemsize < 4 else np.dtype(np.float32)
+    shape = tuple(map(int, space.shape))
+    scale = 1 / 255 if space.dtype == np.uint8 and np.max(space.high) > 1 else 1.0
+    return Observations(shape, str(kept), _layout(shape, space.dtype), scale)
+
+
+def _layout(shape: tuple[int, ...], dtype: Any) -> Layout:
+    """An image has its channels where the dimension is smallest, first if that does not decide."""
+    if len(shape) == 3:
+        return "channels-last" if shape[2] < min(shape[:2]) else "channels-first"
+    return "plane" if len(shape) == 2 and dtype == np.uint8 else "vector"

@@ -1,0 +1,185 @@
+"""The replay buffer of Alg. 6, 10 and 13: every frame is kept once, and stacked again when a batch is sampled.
+
+An observation is K frames (K = 1 if it is no stack). Frames live in a ring of their own, and a transition names those of S and
+of S′ by their place. So S′ shares its frames with the next S, a stack shares all but its newest with the one before, and an
+observation after a reset, which shares nothing, needs no special case.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.compiled import compiled
+from perstep.randomness import Generator, next_word
+
+SLACK = 32  # one frame more for every so many transitions: the last of an episode, the first of the next
+WORTH_SAYING = 100_000_000  # bytes from which an allocation is announced
+
+
+class Batch(NamedTuple):
+    """A minibatch of B transitions; overwritten by the next one."""
+
+    observation: NDArray[Any]  # (B, *shape)
+    action: NDArray[np.int64]  # (B,)
+    reward: NDArray[np.float64]  # (B,)
+    next_observation: NDArray[Any]  # (B, *shape)
+    masked: NDArray[np.bool_]  # (B,) whether S′ is an end that is worth nothing
+
+
+@final
+class Replay:
+    """The last transitions of one environment or several, at most `capacity` of them."""
+
+    def __init__(
+        self, capacity: int, shape: tuple[int, ...], dtype: str, *, stacked: bool, num_envs: int, batch_size: int
+    ) -> None:
+        self.capacity, self.shape, self.stacked = capacity, shape, stacked
+        depth, frame = (shape[0], shape[1:]) if stacked else (1, shape)
+        num_frames = capacity + capacity // SLACK + 2 * (depth + 1) * num_envs
+        self.num_bytes = num_frames * np.dtype(dtype).itemsize * int(np.prod(frame)) + capacity * (8 * depth + 25)
+        """Memory that it takes when it is full."""
+        allow(self.num_bytes, f"a replay of {capacity:,} transitions")
+        self._frames = np.zeros((num_frames, *frame), dtype)  # (F, *frame)
+        self._before = np.zeros((capacity, depth), np.int32)  # (N, K) places of the frames of S
+        self._after = np.zeros((capacity, depth), np.int32)  # (N, K) of S′
+        self._oldest = np.zeros(capacity, np.int64)  # (N,) how many frames there had been before the oldest that it names
+        self._action = np.zeros(capacity, np.int64)
+        self._reward = np.zeros(capacity)
+        self._masked = np.zeros(capacity, np.bool_)
+        self._cursor = np.zeros(3, np.int64)  # transitions added, frames added, transitions that can still be sampled
+        self._here = np.zeros((num_envs, depth), np.int64)  # the frames of each environment's S, counted from the first of all
+        self._chosen = np.zeros(batch_size, np.int64)
+        self._places = np.zeros((batch_size, depth), np.int64)
+        room = (batch_size, *shape)
+        self._batch = Batch(
+            np.zeros(room, dtype),
+            np.zeros(batch_size, np.int64),
+            np.zeros(batch_size),
+            np.zeros(room, dtype),
+            np.zeros(batch_size, np.bool_),
+        )
+
+    def __len__(self) -> int:
+        return int(self._cursor[2])
+
+    def start(self, env: int, observation: NDArray[Any]) -> None:
+        """The first observation of environment number `env`, or one that follows no transition."""
+        self._here[env] = self._keep(env, observation, follows=False)
+
+    def add(
+        self, env: int, action: int, reward: float, next_observation: NDArray[Any], masked: bool, resume: NDArray[Any]
+    ) -> None:
+        """The transition of an environment from where it stands; it goes on at `resume`, which is S′ unless S′ was cut off."""
+        before = self._here[env].copy()
+        after = self._keep(env, next_observation, follows=True)
+        row = int(self._cursor[0]) % self.capacity
+        self._before[row] = before % len(self._frames)
+        self._after[row] = after % len(self._frames)
+        self._oldest[row] = before.min()
+        self._action[row], self._reward[row], self._masked[row] = action, reward, masked
+        self._cursor[0] += 1
+        self._cursor[2] = min(self._cursor[2] + 1, self.capacity)
+        self._here[env] = after if resume is next_observation else self._keep(env, resume, follows=False)
+        self._forget()
+
+    def sample(self, generator: Generator) -> Batch:
+        """Transitions drawn uniformly, with replacement."""
+        batch = self._batch
+        pick(int(self._cursor[0]), len(self), self.capacity, generator, self._chosen)
+        rows = self._chosen
+        for places, out in ((self._before, batch.observation), (self._after, batch.next_observation)):
+            np.take(places, rows, axis=0, out=self._places, mode="clip")
+            stacks = out.reshape(self._places.shape + self._frames.shape[1:])
+            np.take(self._frames, self._places, axis=0, out=stacks, mode="clip")
+        np.take(self._action, rows, out=batch.action, mode="clip")
+        np.take(self._reward, rows, out=batch.reward, mode="clip")
+        np.take(self._masked, rows, out=batch.masked, mode="clip")
+        return batch
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything, for a file: only what is filled of the rings."""
+        frames = min(int(self._cursor[1]), len(self._frames))
+        rows = min(int(self._cursor[0]), self.capacity)
+        ring = {"before": self._before, "after": self._after, "oldest": self._oldest, "action": self._action}
+        ring |= {"reward": self._reward, "masked": self._masked}
+        filled = {name: array[:rows] for name, array in ring.items()}
+        return {"frames": self._frames[:frames], **filled, "cursor": self._cursor, "here": self._here}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Become the replay whose arrays these are; it must have had the same capacity and environments."""
+        for name, saved in arrays.items():
+            own: NDArray[Any] = getattr(self, f"_{name}")
+            if saved.shape[1:] != own.shape[1:] or len(saved) > len(own) or saved.dtype != own.dtype:
+                raise ValueError(f"a replay's {name} of {saved.dtype} {saved.shape} is there instead of {own.dtype} {own.shape}")
+            own[: len(saved)] = saved
+
+    def _keep(self, env: int, observation: NDArray[Any], *, follows: bool) -> NDArray[np.int64]:
+        """Put away the frames of an observation that are new; returns where all of them are, counted from the first of all."""
+        if not self.stacked:
+            return np.array([self._put(observation)])
+        here = self._here[env]
+        if follows and np.array_equal(observation[:-1], self._frames[here[1:] % len(self._frames)]):
+            return np.append(here[1:], self._put(observation[-1]))
+        found: list[int] = []
+        for k, frame in enumerate(observation):  # a first stack often holds one frame several times
+            same = k > 0 and np.array_equal(frame, observation[k - 1])
+            found.append(found[-1] if same else self._put(frame))
+        return np.array(found)
+
+    def _put(self, frame: NDArray[Any]) -> int:
+        number = int(self._cursor[1])
+        self._frames[number % len(self._frames)] = frame
+        self._cursor[1] += 1
+        return number
+
+    def _forget(self) -> None:
+        """Drop transitions whose frames have been overwritten, the oldest first."""
+        added, frames, size = map(int, self._cursor)
+        while size and self._oldest[(added - size) % self.capacity] < frames - len(self._frames):
+            size -= 1
+        self._cursor[2] = size
+
+
+@compiled
+def pick(added: Any, size: Any, capacity: Any, generator: Any, chosen: Any) -> None:
+    """Rows of the ring, uniformly among the `size` last added, with replacement."""
+    for b in range(chosen.shape[0]):
+        share = (next_word(generator) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+        chosen[b] = (added - size + np.int64(share * size)) % capacity
+
+
+def allow(num_bytes: int, what: str) -> None:
+    """Say how much memory is about to be taken, or refuse if there is not so much."""
+    free = available_memory()
+    asked = f"{num_bytes / 1e9:.2f} GB"
+    if free is not None and num_bytes > free:
+        raise MemoryError(
+            f"{what.capitalize()} needs {asked} of memory, but {free / 1e9:.2f} GB are available. Choose a smaller replay_capacity."
+        )
+    if num_bytes >= WORTH_SAYING:
+        there = "" if free is None else f" of {free / 1e9:.2f} GB available"
+        print(f"perstep: {what} takes {asked}{there}", file=sys.stderr, flush=True)
+
+
+def available_memory() -> int | None:
+    """Bytes that can be taken without swapping: of the machine, and of the container if it has a limit. None if unknown."""
+    limits = []
+    try:
+        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        limits.append(1024 * int(fields["MemAvailable"].split()[0]))
+    except (OSError, KeyError, ValueError):
+        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+        try:
+            cgroup = Path("/sys/fs/cgroup")
+            limits.append(int((cgroup / limit).read_text()) - int((cgroup / used).read_text()))
+        except (OSError, ValueError):  # no container, or no limit ("max")
+            continue
+    return min(limits, default=None)

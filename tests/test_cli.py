@@ -1,0 +1,305 @@
+"""The command as people run it: what it prints, what it leaves, and a sentence with exit code 2 for every mistake."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import polars
+import pytest
+
+import perstep
+from perstep import training
+from perstep.cli import main
+from perstep.training.flags import pairs, train_task
+
+RED_PILL = "perstep/RedPillBluePill-v0"
+ACCESS = "perstep/AccessControl-v0"
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("PERSTEP_DEBUG", raising=False)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without figures, which take longer than such short runs."""
+    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "perstep.cli", *words], capture_output=True, text=True)
+
+
+def help_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--help"])
+    assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
+# Without learning ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert all(f"perstep {name}" in out for name in ("list", "train", "evaluate", "reproduce"))
+
+
+def test_version_from_the_shell() -> None:
+    done = command("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"perstep {perstep.__version__}\n", "")
+
+
+def test_list_names_every_algorithm_and_world(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    for cell in perstep.ALGORITHMS.values():
+        assert re.search(rf"{cell.name} .*{cell.rule} .*{cell.learner} .*{re.escape(cell.source)}", out)
+    for name in gymnasium.registry:
+        if name.startswith("perstep/"):
+            assert name in out
+
+
+def test_train_help_names_every_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
+    out = help_of(capsys, "train")
+    assert all(f"- {name}:" in out for name in perstep.ALGORITHMS)
+    assert "--checkpoint-every" in out
+
+
+@pytest.mark.parametrize("name", perstep.ALGORITHMS)
+def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = help_of(capsys, "train", name)
+    settings = {field.name for field in dataclasses.fields(perstep.ALGORITHMS[name].config)} - {"rule"}
+    flags = set(re.findall(r"--[a-z.-]+", out))
+    assert {f"--{setting.replace('_', '-')}" for setting in settings} <= flags
+    assert not {"--rule", "--settings"} & flags
+    assert not any("." in flag for flag in flags), (
+        "A setting with settings inside needs a way to be written as one flag."
+    )
+    assert ("--policy " in out) == name.endswith("-td")
+    assert "All the run's randomness" in out
+
+
+def test_flags_become_settings(tmp_path: Path) -> None:
+    words = [RED_PILL, "--steps", "2e3", "--out", str(tmp_path), "--step-size", "0.5:0.8", "--reward_step_size=0.1"]
+    words += ["--num-quantiles", "7", "--initial-value", "-1.5", "--termination", "mask", "--seed", "3"]
+    flags, task = train_task(perstep.ALGORITHMS["d3-q"], words)
+    assert (flags.steps, flags.out, flags.resume) == (2000, tmp_path, False)
+    expected = {"rule": "d3", "step_size": perstep.Decay(0.5, 0.8), "reward_step_size": 0.1, "num_quantiles": 7}
+    expected |= {"initial_value": -1.5, "termination": "mask", "seed": 3, "epsilon": 0.1}
+    assert expected.items() <= task.config.settings().items()
+
+
+def test_flags_may_stand_before_the_algorithm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--steps", "5", "d2-q", "nowhere", "--out", str(tmp_path / "a")]) == 2
+    assert "no world 'nowhere'" in capsys.readouterr().err
+
+
+def test_settings_of_a_world() -> None:
+    words = ["order=accept-first", "num_servers=5", "rewards=[1, 2.5]", "a=b=c", "flag=true"]
+    expected = {"order": "accept-first", "num_servers": 5, "rewards": [1, 2.5], "a": "b=c", "flag": True}
+    assert pairs(words) == expected
+
+
+# Mistakes --------------------------------------------------------------------------------------------------------------
+
+MISTAKES = {
+    "trian": "no command 'trian'. Did you mean 'train'?",
+    "train": "begins with an algorithm: differential-td",
+    "train d2q RED": "no algorithm 'd2q'. Did you mean 'd2-q'?",
+    "train d2-q perstep/RedPill-v0 --steps 5 --out OUT": f"Did you mean '{RED_PILL}'?",
+    "train d2-q RED --step-sise 1": "no flag --step-sise. Did you mean '--step-size'?",
+    "train d2-q RED --step 9": "no flag --step. Did you mean '--steps'?",
+    "train d2-q RED --rule d3": "no flag --rule",
+    "train d2-q RED --policy uniform": "no flag --policy",
+    "train d2-q RED --steps 5 --out OUT --epsilon 2": "epsilon must be",
+    "train d2-q RED --steps 0 --out OUT": "steps must be a whole number of at least 1",
+    "train d2-q RED --steps 5 --out OUT --checkpoint-every 0": "checkpoint_every must be",
+    "train d2-q QUEUE --steps 5 --out OUT --world-settings order=x": "free-first",
+    "train d2-q QUEUE --steps 5 --out OUT --world-settings order": "written name=value",
+    "train d2-q CartPole-v1 --steps 5 --out OUT": "discrete observations",
+    "train d2-td RED --steps 5 --out OUT --policy no.npy": "no policy file no.npy",
+    "train d2-td RED --steps 5 --out OUT --policy unifrm": "'unifrm'",
+    "evaluate OUT": "There is no file",
+    "evaluate .": "holds no agent.safetensors",
+    "list all": "takes nothing more",
+    "reproduce redpil": "redpill",
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), MISTAKES.items(), ids=MISTAKES)
+def test_mistakes(
+    line: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out"
+    words = {"RED": RED_PILL, "QUEUE": ACCESS, "OUT": str(out)}
+    assert main([words.get(word, word) for word in line.split()]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("perstep: ")
+    assert said.err.count("\n") == 1
+    assert sentence in said.err
+    assert not out.exists(), "A mistake leaves nothing behind."
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--steps", "many", "--out", "x"], "'many' is not a whole number"),
+        (["--steps", "5"], "--out"),
+        (["--steps", "5", "--out", "x", "--step-size", "1:x"], "nor SCALE:POWER"),
+        (["--steps", "5", "--out", "x", "--termination", "stop"], "mask"),
+    ],
+)
+def test_flags_that_cannot_be_read(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "d2-q", RED_PILL, *words])
+    assert caught.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_debugging_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERSTEP_DEBUG", "1")
+    with pytest.raises(ValueError, match="no algorithm"):
+        main(["train", "d4-q"])
+
+
+def test_missing_library_names_its_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(words: list[str]) -> int:
+        raise ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
+
+    monkeypatch.setattr("perstep.cli.train", absent)
+    assert main(["train"]) == 2
+    assert "pip install 'perstep[deep]'" in capsys.readouterr().err
+
+
+# Learning --------------------------------------------------------------------------------------------------------------
+
+
+def test_train_evaluate_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "runs" / "a"
+    words = ["train", "d2-q", RED_PILL, "--num-quantiles", "10", "--out", str(folder)]
+    done = command(*words, "--steps", "60000")
+    assert done.returncode == 0, done.stderr
+    assert "exact" in done.stdout
+    assert "0.95-quantile" in done.stdout
+    for name in ("agent.safetensors", "metrics.parquet", "run.json", "quantiles.png", "reward_rate.png"):
+        assert str(folder / name) in done.stdout
+        assert (folder / name).stat().st_size > 0
+    record = json.loads((folder / "run.json").read_text())
+    assert (record["algorithm"], record["world"], record["steps"], record["finished"]) == (
+        "d2-q",
+        RED_PILL,
+        60000,
+        True,
+    )
+    assert record["settings"]["num_quantiles"] == 10
+    assert record["command"] == " ".join(["perstep", *words, "--steps", "60000"])
+    assert record["exact"]["optimal_average_reward"] == pytest.approx(-0.6, abs=1e-6)
+    assert {"python", "numpy", "numba", "gymnasium"} <= record["versions"].keys()
+    agent = perstep.load(folder / "agent.safetensors")
+    same = perstep.QLearning(RED_PILL, rule="d2", num_quantiles=10).learn(60000)
+    np.testing.assert_array_equal(agent.reward_quantiles, same.reward_quantiles)
+    assert polars.read_parquet(folder / "metrics.parquet")["average_reward"][-1] == agent.average_reward
+
+    assert main([*words, "--steps", "60000"]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main([*words, "--steps", "60000", "--resume"]) == 0
+    assert "finished, with 60,000 steps" in capsys.readouterr().err
+    assert main([*words, "--steps", "70000", "--resume"]) == 0
+    assert perstep.load(folder / "agent.safetensors").steps == 70000
+
+    capsys.readouterr()
+    assert main(["evaluate", str(folder), "--steps", "3000", "--seed", "1", "--deterministic", "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    expected = perstep.load(folder / "agent.safetensors").evaluate(3000, deterministic=True, seed=1)
+    assert numbers["average_reward"] == expected.average_reward
+    assert numbers["quantiles"]["0.5"] == expected.reward_distribution.quantile(0.5)
+    assert numbers["cvar"]["0.25"] == expected.reward_distribution.cvar(0.25)
+    assert (numbers["steps"], numbers["steps_learnt"], numbers["episode_returns"]) == (3000, 70000, {"count": 0})
+    assert main(["evaluate", str(folder / "agent.safetensors"), "--steps", "100"]) == 0
+    assert "CVaR" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_prediction_of_a_policy_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policy.json").write_text("[[0.5, 0.5], [0.25, 0.75]]")
+    words = ["--policy", str(tmp_path / "policy.json"), "--steps", "500", "--out", str(tmp_path / "a"), "--quiet"]
+    assert main(["train", "differential-td", RED_PILL, *words]) == 0
+    said = capsys.readouterr()
+    assert "best possible" not in said.out
+    agent: Any = perstep.load(tmp_path / "a" / training.AGENT)
+    np.testing.assert_array_equal(agent.policy(), [[0.5, 0.5], [0.25, 0.75]])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_world_settings_reach_the_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--world-settings", "order=accept-first", "num_servers=3", "--steps", "500", "--out", str(tmp_path / "a")]
+    assert main(["train", "d2-td", ACCESS, *words]) == 0
+    agent: Any = perstep.load(tmp_path / "a" / training.AGENT)
+    assert (agent.num_states, agent.mdp.name) == (16, "AccessControl, accept-first")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_episodes_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "d2-q", "FrozenLake-v1", "--steps", "300", "--out", str(tmp_path / "a"), "--quiet"]) == 0
+    assert "exact" not in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "a"), "--steps", "500", "--world", "FrozenLake-v1"]) == 0
+    assert re.search(r"returns of \d+ episodes", capsys.readouterr().out)
+
+
+def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    from perstep.live import Moment, learnt_table
+
+    moment = Moment(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
+    Console().print(learnt_table(moment, {"unknown": "the chain has two closed classes."}))
+    out = capsys.readouterr().out
+    assert "No exact answer: the chain has two closed classes." in out
+    assert "0.75-quantile" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_run_says_how_to_go_on(
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = training.moment
+
+    def stop(agent: perstep.Agent) -> Any:
+        signal.raise_signal(number)
+        return moment(agent)
+
+    monkeypatch.setattr(training, "moment", stop)
+    words = ["train", "d2-q", RED_PILL, "--steps", "1000000000", "--out", str(tmp_path / "a b")]
+    assert main(words) == 128 + number
+    said = capsys.readouterr().err
+    assert f"stopped by {number.name} after" in said
+    assert f"To go on: perstep train d2-q {RED_PILL} --steps 1000000000 --out '{tmp_path / 'a b'}' --resume" in said
+    assert (tmp_path / "a b" / training.AGENT).exists()
+
+
+def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    def reproduce(parts: list[str], scale: str, out: Path, *, retry_failed: bool = False) -> int:
+        told.append((parts, scale, out, retry_failed))
+        return 1
+
+    monkeypatch.setattr("perstep.studies.reproduce.reproduce", reproduce)
+    assert main(["reproduce", "redpill", "--scale", "smoke", "--out", "x"]) == 1
+    assert told == [(["redpill"], "smoke", Path("x"), False)]

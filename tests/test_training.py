@@ -1,0 +1,335 @@
+"""Runs in folders: the same bits whatever interrupts them, exact answers beside what was learnt, and what the terminal shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+
+import perstep
+from perstep import live, storage, training
+from perstep.config import ActorCriticConfig, QLearningConfig, TDLearningConfig
+from perstep.figures import training as figures
+from perstep.training.exact import exact_answers, followed_policy
+from perstep.training.task import Task
+
+RED_PILL = "perstep/RedPillBluePill-v0"
+
+
+def q_task(world: str = RED_PILL, **settings: Any) -> Task:
+    return Task(algorithm="d2-q", world=world, config=QLearningConfig(rule="d2", num_quantiles=5, **settings))
+
+
+def content(folder: Path) -> tuple[dict[str, Any], dict[str, Any], polars.DataFrame]:
+    arrays, metadata = storage.read(folder / training.AGENT)
+    return arrays, metadata, polars.read_parquet(folder / training.METRICS)
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    arrays, metadata, metrics = content(one)
+    other_arrays, other_metadata, other_metrics = content(other)
+    assert arrays.keys() == other_arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, other_arrays[name], err_msg=name, strict=True)
+    assert metadata == other_metadata
+    assert metrics.equals(other_metrics)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without figures, which take longer than such short runs."""
+    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
+
+
+class Crash(Exception):
+    """Stands for a process that is gone: nothing is saved any more."""
+
+
+TASKS = [
+    q_task(),
+    q_task("FrozenLake-v1", reset_cost=0.1),
+    Task(algorithm="d3-td", world="perstep/TwoLoop-v0", config=TDLearningConfig(rule="d3", num_quantiles=4)),
+    Task(
+        algorithm="d3-actor-critic",
+        world="perstep/InvertedPendulum-v0",
+        config=ActorCriticConfig(rule="d3", num_quantiles=3),
+    ),
+]
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.algorithm} in {task.world}")
+def test_crash_and_resume_give_the_uninterrupted_run(task: Task, tmp_path: Path) -> None:
+    training.train(task, 2500, tmp_path / "whole")
+
+    def crash(agent: perstep.Agent) -> None:
+        if agent.steps > 1700:
+            raise Crash
+
+    with pytest.raises(Crash):
+        training.train(task, 2500, tmp_path / "broken", checkpoint_every=333, watch=crash)
+    assert 0 < storage.read(tmp_path / "broken" / training.AGENT)[1]["steps"] < 2500
+    (tmp_path / "broken" / ".agent.safetensors.xyz.part").write_bytes(b"half a file")
+    training.train(task, 2500, tmp_path / "broken", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "broken")
+    assert not list((tmp_path / "broken").glob(".*"))
+
+
+def test_killed_process_goes_on_to_the_bit(tmp_path: Path) -> None:
+    steps = 3_000_000
+    command = [
+        sys.executable, "-m", "perstep.cli", "train", "d2-q", RED_PILL, "--steps", str(steps), "--num-quantiles", "10",
+        "--checkpoint-every", "50000", "--out", str(tmp_path / "killed"),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    record = tmp_path / "killed" / training.RUN
+    deadline = time.monotonic() + 120
+    while not (record.exists() and json.loads(record.read_text())["steps"] >= 100_000) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    reached = json.loads(record.read_text())
+    assert 100_000 <= reached["steps"] < steps
+    assert reached["finished"] is False
+
+    task = Task(algorithm="d2-q", world=RED_PILL, config=QLearningConfig(rule="d2", num_quantiles=10))
+    training.train(task, steps, tmp_path / "whole")
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)
+    assert "best possible average reward" in done.stdout
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+    for figure in (training.QUANTILES, training.REWARD_RATE):
+        assert (tmp_path / "whole" / figure).read_bytes() == (tmp_path / "killed" / figure).read_bytes()
+    assert json.loads(record.read_text())["finished"] is True
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_longer_run_is_the_same_whether_extended_or_made_at_once(tmp_path: Path) -> None:
+    training.train(q_task(), 1500, tmp_path / "extended")
+    training.train(q_task(), 4100, tmp_path / "extended", resume=True)
+    training.train(q_task(), 4100, tmp_path / "at once", checkpoint_every=97)
+    assert_same_run(tmp_path / "extended", tmp_path / "at once")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_resume_without_a_run_begins_one_and_before_its_first_checkpoint_too(tmp_path: Path) -> None:
+    def crash(agent: perstep.Agent) -> None:
+        raise Crash
+
+    with pytest.raises(Crash):
+        training.train(q_task(), 1200, tmp_path / "a", resume=True, watch=crash)
+    assert not (tmp_path / "a" / training.AGENT).exists()
+    agent = training.train(q_task(), 1200, tmp_path / "a", resume=True)
+    assert agent.steps == 1200
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_stop(number: signal.Signals, tmp_path: Path) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(training.Interrupted) as caught:
+        training.train(q_task(), 10**9, tmp_path / "a", watch=lambda agent: os.kill(os.getpid(), number))
+    assert signal.getsignal(number) is before
+    assert caught.value.signal_number == number
+    steps = caught.value.steps
+    assert storage.read(tmp_path / "a" / training.AGENT)[1]["steps"] == steps
+    assert training.read_record(tmp_path / "a")["steps"] == steps
+    training.train(q_task(), steps + 500, tmp_path / "a", resume=True)
+    training.train(q_task(), steps + 500, tmp_path / "b")
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_folder_with_a_run_is_refused(tmp_path: Path) -> None:
+    training.train(q_task(), 50, tmp_path)
+    with pytest.raises(FileExistsError, match="already holds a run"):
+        training.train(q_task(), 50, tmp_path)
+    (tmp_path / training.RUN).unlink()
+    with pytest.raises(FileNotFoundError, match=r"without its run\.json"):
+        training.train(q_task(), 50, tmp_path, resume=True)
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (q_task(epsilon=0.3), "epsilon was 0.1 and is now 0.3"),
+        (q_task(step_size=perstep.Decay(0.5, 0.8)), "step_size was 0.002 and is now 0.5:0.8"),
+        (q_task("perstep/TwoLoop-v0"), f'world was "{RED_PILL}" and is now "perstep/TwoLoop-v0"'),
+        (Task(algorithm="d3-q", world=RED_PILL, config=QLearningConfig(rule="d3")), 'was "d2-q" and is now "d3-q"'),
+    ],
+    ids=["setting", "decay", "world", "algorithm"],
+)
+def test_another_task_is_not_resumed(other: Task, words: str, tmp_path: Path) -> None:
+    training.train(q_task(), 50, tmp_path)
+    with pytest.raises(ValueError, match="holds another run") as caught:
+        training.train(other, 50, tmp_path, resume=True)
+    assert words in str(caught.value)
+    assert str(caught.value).count(" was ") == 1
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_setting_added_since_had_its_default(tmp_path: Path) -> None:
+    training.train(q_task(), 50, tmp_path)
+    record = training.read_record(tmp_path)
+    del record["settings"]["reset_cost"]
+    (tmp_path / training.RUN).write_text(json.dumps(record))
+    assert training.train(q_task(), 60, tmp_path, resume=True).steps == 60
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_policy_may_move_but_not_change(tmp_path: Path) -> None:
+    config = TDLearningConfig(rule="d2")
+    np.save(tmp_path / "a.npy", np.array([1, 1]))
+    np.save(tmp_path / "b.npy", np.array([0, 1]))
+    (tmp_path / "c.npy").write_bytes((tmp_path / "a.npy").read_bytes())
+    tasks = {
+        name: Task(algorithm="d2-td", world=RED_PILL, config=config, policy=str(tmp_path / f"{name}.npy"))
+        for name in "abc"
+    }
+    agent = training.train(tasks["a"], 50, tmp_path / "run")
+    assert isinstance(agent, perstep.TDLearning)
+    np.testing.assert_array_equal(agent.policy(), [[0, 1], [0, 1]])
+    training.train(tasks["c"], 60, tmp_path / "run", resume=True)
+    with pytest.raises(ValueError, match="policy was"):
+        training.train(tasks["b"], 70, tmp_path / "run", resume=True)
+
+
+def test_rule_and_algorithm_agree() -> None:
+    with pytest.raises(ValueError, match="d3-q has the rule 'd3', but its settings say 'd2'"):
+        Task(algorithm="d3-q", world=RED_PILL, config=QLearningConfig(rule="d2"))
+
+
+def test_metrics_cover_every_step_once() -> None:
+    agent = perstep.QLearning(RED_PILL, rule="d2", num_quantiles=3).learn(5000)
+    frame = training.metrics_frame(agent)
+    assert frame.columns == ["step", "window", "reward_rate", "average_reward", "theta_1", "theta_2", "theta_3"]
+    np.testing.assert_array_equal(np.cumsum(frame["window"]), frame["step"])
+    assert frame["step"][-1] == 5000
+    assert frame["average_reward"][-1] == agent.average_reward
+    np.testing.assert_array_equal(frame.select("^theta_.*$").row(-1), agent.reward_quantiles)
+    assert len(frame) <= 1024
+
+
+# Exact answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_exact_answers_of_a_given_policy(tmp_path: Path) -> None:
+    agent = perstep.TDLearning(RED_PILL, policy=[0, 0], rule="d2", num_quantiles=2)
+    answers = exact_answers(agent, tmp_path, optimum=False)
+    assert answers["average_reward"] == pytest.approx(-0.7)
+    # quartiles of N(−0.7, 0.05): −0.7 ± 0.6745 · 0.05
+    assert answers["quantiles"] == pytest.approx([-0.73372, -0.66628], abs=1e-5)
+    assert "optimal_average_reward" not in answers
+
+
+def test_exact_answers_say_why_there_are_none(tmp_path: Path) -> None:
+    stay = perstep.FiniteMDP(np.eye(2)[:, None, :], [[0.0], [1.0]])
+    agent = perstep.TDLearning(stay, policy=[0, 0])
+    assert "closed" in exact_answers(agent, tmp_path, optimum=False)["unknown"]
+    assert exact_answers(perstep.QLearning("FrozenLake-v1"), tmp_path, optimum=True) == {}
+
+
+def test_followed_policy_is_what_the_agent_does_and_leaves_it_alone(tmp_path: Path) -> None:
+    # With these settings the two actions of the red world keep overtaking each other, so a moment's policy says little.
+    agent = perstep.QLearning(RED_PILL, rule="d2", step_size=2e-4, num_quantiles=10).learn(1_000_000)
+    assert agent.mdp is not None
+    agent.save(tmp_path / "agent.safetensors")
+    saved, before = (tmp_path / "agent.safetensors").read_bytes(), agent.visits
+    followed = followed_policy(agent, tmp_path / "agent.safetensors")
+    np.testing.assert_allclose(followed.sum(axis=1), 1.0)
+    exact = agent.mdp.evaluate(followed)
+    assert exact.average_reward == pytest.approx(-0.605, abs=0.003)
+    np.testing.assert_array_equal(agent.visits, before)
+    assert (tmp_path / "agent.safetensors").read_bytes() == saved
+    further = agent.learn(100_000).visits - before
+    np.testing.assert_allclose(exact.stationary, further.sum(axis=1) / 100_000, atol=0.01)
+
+
+# The terminal ----------------------------------------------------------------------------------------------------------
+
+
+def test_picture_shows_where_the_quantiles_are() -> None:
+    *bars, axis, ends = live.picture(np.array([0.0, 0.0, 0.0, 1.0]), mark=0.25, width=12, height=2)
+    assert bars == ["█          ▁"[:1] + " " * 11, "█" + " " * 10 + "▆"]  # 3 and 1 of 3 in 16 eighths: 16 and 6
+    assert axis.index("▲") == round(0.25 * 11)
+    assert ends.split() == ["0", "1"]
+    assert {len(line) for line in (*bars, axis, ends)} == {12}
+
+
+def test_picture_of_nothing_much() -> None:
+    assert "█" in live.picture(np.full(5, 2.0), mark=2.0)[0]
+    assert live.picture(np.array([np.nan, 1.0]), mark=np.nan) == ["(not finite)"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(8.2, "8 s"), (185, "3 min 5 s"), (7800, "2 h 10 min"), (90_000, "1 days 1 h")]
+)
+def test_duration(seconds: float, words: str) -> None:
+    assert live.duration(seconds) == words
+
+
+def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PAUSE", 0.0)
+    with live.viewer("d2-q", 1000, quiet=False) as view:
+        assert isinstance(view, live.Lines)
+        view.show(live.Moment(250, -0.5, -0.6, 50, np.zeros(3)))
+    assert "250 of 1,000 steps (25%)" in capsys.readouterr().err
+    with live.viewer("d2-q", 1000, quiet=True) as view:
+        view.show(live.Moment(250, -0.5, -0.6, 50, np.zeros(3)))
+    assert capsys.readouterr().err == ""
+
+
+def test_panel_on_a_terminal() -> None:
+    from rich.console import Console
+
+    view = live.Screen("d2-q in a world", 1000)
+    panel = view._panel(live.Moment(250, -0.5, -0.6, 50, np.linspace(-1, 0, 10)))
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(panel)
+    text = capture.get()
+    for words in ("d2-q in a world", "250 of 1,000", "-0.6 over 50 steps", "average reward", "▲", "█"):
+        assert words in text
+
+
+# Figures ---------------------------------------------------------------------------------------------------------------
+
+
+def metrics(theta: np.ndarray[Any, Any]) -> polars.DataFrame:
+    rows = len(theta)
+    columns = {"step": np.arange(1, rows + 1) * 10, "window": np.full(rows, 10), "reward_rate": theta.mean(axis=1)}
+    quantiles = {f"theta_{i + 1}": column for i, column in enumerate(theta.T)}
+    return polars.DataFrame({**columns, "average_reward": theta.mean(axis=1), **quantiles})
+
+
+@pytest.mark.parametrize("size", [1, 3], ids=["differential", "quantiles"])
+@pytest.mark.parametrize("known", [True, False])
+def test_figures_are_drawn(size: int, known: bool, tmp_path: Path) -> None:
+    frame = metrics(np.linspace(0, 1, 40)[:, None] * np.arange(1, size + 1))
+    exact = {"average_reward": 1.0, "optimal_average_reward": 1.2, "quantiles": [*range(size)]} if known else None
+    figures.quantile_convergence(tmp_path / "quantiles", frame, exact, "title")
+    figures.reward_rate(tmp_path / "rate", frame, exact, "title")
+    for name in ("quantiles.png", "rate.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_figures_of_a_run_that_diverged(tmp_path: Path) -> None:
+    frame = metrics(np.full((5, 2), np.nan))
+    figures.quantile_convergence(tmp_path / "quantiles", frame)
+    figures.reward_rate(tmp_path / "rate", frame)
+    assert (tmp_path / "rate.png").exists()
+
+
+def test_trailing_mean_weighs_windows_by_their_steps() -> None:
+    mean = figures.trailing_mean(np.array([1.0, 2.0, 8.0]), np.array([10, 10, 5]), span=2)
+    # (1·10)/10, (1·10 + 2·10)/20, (2·10 + 8·5)/15
+    np.testing.assert_allclose(mean, [1.0, 1.5, 4.0])
