@@ -130,3 +130,56 @@ def bare_d3(g, theta, tau, omega, pull, num_steps):
             omega[s, a, j] += ALPHA * pull[j]
         s = a
     return average
+
+
+def numpy_pendulum(rule: str, num_quantiles: int, num_steps: int, seed: int = 0) -> float:
+    """Alg. 12, 5 or 9 on the inverted pendulum with 32 tilings of 8 × 8, at a step size of the paper's grid."""
+    rng = np.random.default_rng(seed)
+    alpha, alpha_theta, alpha_pi, huber = 2e-2, 2e-3, 2e-3, 1.0
+    m = num_quantiles
+    n = m if rule == "d3" else 1
+    tau = (2 * np.arange(1, m + 1) - 1) / (2 * m)
+    theta, average = np.zeros(m), 0.0
+    w, u = np.zeros((32 * 81, n)), np.zeros((32 * 81, 3))
+    offsets = np.arange(32)[:, None] * np.array([1, 3]) % 32
+    start = 81 * np.arange(32)
+
+    def tiles(angle: float, velocity: float) -> np.ndarray:
+        steps = np.array([(angle + np.pi) / (2 * np.pi), (velocity + 2 * np.pi) / (4 * np.pi)]) * 256
+        cells = (steps.astype(int) + offsets) // 32  # (32, 2)
+        return start + 9 * cells[:, 0] + cells[:, 1]
+
+    angle, velocity = np.pi, 0.0
+    x = tiles(angle, velocity)
+    total = 0.0
+    for _ in range(num_steps):
+        preferences = u[x].sum(axis=0)
+        pi = np.exp(preferences - preferences.max())
+        pi /= pi.sum()
+        a = rng.choice(3, p=pi)
+        velocity += (9.8 * np.sin(angle) + 12.0 * (a - 1)) * 0.05
+        angle = (angle + velocity * 0.05 + np.pi) % (2 * np.pi) - np.pi
+        r = -(angle**2)
+        if abs(velocity) >= 2 * np.pi:
+            angle, velocity = np.pi, 0.0
+        x_next = tiles(angle, velocity)
+        value, value_next = w[x].sum(axis=0), w[x_next].sum(axis=0)  # (n,)
+        if rule == "differential":
+            delta = r - average + value_next[0] - value[0]
+            average += alpha_theta * delta
+            w[x] += alpha * delta
+        else:
+            theta += alpha_theta * (tau - (r < theta))
+            average = theta.mean()
+            delta = r - average + value_next.mean() - value.mean()
+            if rule == "d2":
+                w[x] += alpha * delta
+            else:
+                psi = r - average + value_next[None, :] - value[:, None]  # (n, n)
+                w[x] += alpha * (np.abs(tau[:, None] - (psi < 0)) * np.clip(psi, -huber, huber)).mean(axis=1)
+        gradient = -pi
+        gradient[a] += 1.0
+        u[x] += alpha_pi * delta * gradient
+        x = x_next
+        total += r
+    return total / num_steps

@@ -237,7 +237,7 @@ PLANTED = [
     ("quantiles", "def f():\n    import perstep.rules", "arrows point to lower ranks"),
     ("tabular", "from perstep.environments import mdp", "arrows point to lower ranks"),
     ("environments.mdp", "from ..tabular import q_learning", "arrows point to lower ranks"),
-    ("agents", "from perstep import tabular\nfrom perstep.environments import mdp", "knows learners and worlds"),
+    ("recording", "from perstep import tabular\nfrom perstep.environments import mdp", "knows learners and worlds"),
     ("figures.redpill", "from perstep.agents import QLearning", "take the numbers from the results"),
     ("studies.catalog", "from perstep.cli import main", "nothing does"),
     ("agents", "from perstep import QLearning", "name the module instead"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gymnasium
 import numpy as np
-import oracles
 import pytest
 
+import oracles
 import perstep
 from perstep import interaction, linear, rules
 from perstep.environments import red_pill_blue_pill

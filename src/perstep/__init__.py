@@ -3,6 +3,7 @@
 from perstep.agents import (
     ActorCritic,
     Agent,
+    DeepQ,
     Evaluation,
     QLearning,
     Snapshot,
@@ -23,6 +24,7 @@ __all__ = [
     "ActorCritic",
     "Agent",
     "Decay",
+    "DeepQ",
     "Distribution",
     "Evaluation",
     "FiniteMDP",

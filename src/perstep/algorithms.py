@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perstep.config import ActorCriticConfig, LearnerConfig, QLearningConfig, TDLearningConfig
+from perstep.config import ActorCriticConfig, DeepQConfig, LearnerConfig, QLearningConfig, TDLearningConfig
 from perstep.errors import unknown
 
 
@@ -35,6 +35,9 @@ ALGORITHMS = _table(
     Algorithm("differential-actor-critic", "differential", "ActorCritic", "Alg. 12", ActorCriticConfig),
     Algorithm("d2-actor-critic", "d2", "ActorCritic", "Alg. 5", ActorCriticConfig),
     Algorithm("d3-actor-critic", "d3", "ActorCritic", "Alg. 9", ActorCriticConfig),
+    Algorithm("differential-deep-q", "differential", "DeepQ", "Alg. 13", DeepQConfig),
+    Algorithm("d2-deep-q", "d2", "DeepQ", "Alg. 6", DeepQConfig),
+    Algorithm("d3-deep-q", "d3", "DeepQ", "Alg. 10", DeepQConfig),
 )
 
 

@@ -61,9 +61,7 @@ def _run(words: list[str]) -> int:
         print(HELP, end="")
         return 0
     if words[0] in ("-V", "--version"):
-        from perstep import __version__
-
-        print(f"perstep {__version__}")
+        print(f"perstep {sys.modules['perstep'].__version__}")  # loaded, since this is a module of it
         return 0
     commands: dict[str, Callable[[list[str]], int]] = {
         "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce,

@@ -10,14 +10,13 @@ from typing import Any, Literal, Self
 
 from perstep.errors import unknown
 from perstep.rules import D2, DIFFERENTIAL, RULES
-from perstep.schedules import Decay, as_decay
+from perstep.schedules import Decay, as_decay, is_finite
 
 
 def number(name: str, value: object, low: float, high: float = math.inf, *, above: bool = False) -> float:
     """`value` as a float, refused unless it is a finite number from `low` (or above it) to `high`."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) < math.inf:
-        if (low < value if above else low <= value) and value <= high:
-            return float(value)
+    if is_finite(value) and (low < value if above else low <= value) and value <= high:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
     least = f"above {low:g}" if above else f"{low:g} or more"
     span = least if high == math.inf else f"between {low:g} and {high:g}"
     raise ValueError(f"{name} must be a finite number {span}, but {value!r} came.")
@@ -120,7 +119,7 @@ class LearnerConfig:
         """First step of α_θ, which may be 0 with reward_ratio = 0."""
         if self.reward_step_size is not None:
             return as_decay(self.reward_step_size).scale
-        return self.reward_ratio * self.value_decay.scale
+        return self.reward_ratio * as_decay(self.step_size).scale
 
     @property
     def theta_power(self) -> float:
@@ -177,7 +176,7 @@ class ActorCriticConfig(LearnerConfig):
     table_size: int | None = None
     """Features to hash into, where the full table is too large."""
     divide_by_tilings: bool = False
-    """Whether α and α_π are divided by the number of tilings; the paper's are not."""
+    """Whether the steps of the critic and the policy are divided by the number of tilings; the paper's are not."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -224,3 +223,85 @@ class QLearningConfig(LearnerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._number("epsilon", 0.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepQConfig(LearnerConfig):
+    """Settings of DeepQ."""
+
+    rule: str = "d3"
+    """What a batch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
+    step_size: float | Decay = 1e-4
+    """α, the step of Adam: a constant, or Decay(scale, power) with the number of updates."""
+    reward_ratio: float = 10.0
+    """η: the step of the reward estimate is α_θ = η α, at every update."""
+    huber: float = 1.0
+    """λ of the smooth L1 and the quantile Huber loss."""
+    reward_tracking: Literal["per-sample", "batch-mean"] = "per-sample"
+    """θ by every reward of a batch, or by its mean as the paper has it (θ then holds quantiles of batch means)."""
+    epsilon: float = 0.05
+    """ε: how often the action is any, not the best, once the schedule has come down to it."""
+    initial_epsilon: float = 1.0
+    """ε at the beginning."""
+    epsilon_steps: int = 50_000
+    """Steps in which ε falls in a straight line to its last value."""
+    batch_size: int = 32
+    """B, transitions in a minibatch."""
+    replay_capacity: int = 100_000
+    """The last so many transitions are kept."""
+    learning_starts: int = 100
+    """Transitions in the replay before the first update."""
+    update_every: int = 4
+    """Steps from one update to the next."""
+    target_step_size: float = 0.005
+    """Polyak step of the target network; 1 copies the network after every update."""
+    adam_epsilon: float = 1e-8
+    """Added to the denominator of Adam."""
+    gradient_clip: float | None = None
+    """Largest norm of the gradient; longer ones are shortened to it."""
+    network: Literal["auto", "atari", "minatar", "perceptron"] = "auto"
+    """The paper's convolutional network, MinAtar's small one, or a perceptron; "auto" goes by the observations."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of the perceptron; none for values that are linear in the observation."""
+    stacked_frames: bool | None = None
+    """Whether an observation is a stack of frames, each of which is kept once; None asks the world and its wrappers."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the numbers inside the networks; weights are float32. bfloat16 pays where the processor has it."""
+    device: str = "auto"
+    """Where the networks live: "cpu", "cuda", or "auto" for a GPU if there is one."""
+    compile: bool = False
+    """Whether the networks are compiled with torch.compile: a minute at the beginning, faster afterwards."""
+    threads: int | None = None
+    """Threads of PyTorch; None leaves its own choice. The same number gives the same bits."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("huber", "adam_epsilon"):
+            self._number(name, 0.0, above=True)
+        for name in ("epsilon", "initial_epsilon"):
+            self._number(name, 0.0, 1.0)
+        self._number("target_step_size", 0.0, 1.0, above=True)
+        if self.gradient_clip is not None:
+            self._number("gradient_clip", 0.0, above=True)
+        for name in ("batch_size", "replay_capacity", "learning_starts", "update_every"):
+            self._count(name, 1)
+        self._count("epsilon_steps", 0)
+        if self.threads is not None:
+            self._count("threads", 1)
+        choice("reward_tracking", self.reward_tracking, ("per-sample", "batch-mean"))
+        choice("network", self.network, ("auto", "atari", "minatar", "perceptron"))
+        choice("precision", self.precision, ("float32", "bfloat16"))
+        sizes = (
+            (self.hidden,) if isinstance(self.hidden, int) else self.hidden
+        )  # lists come from files and command lines
+        object.__setattr__(self, "hidden", tuple(count("A size in hidden", size, 1) for size in sizes))
+        if self.learning_starts > self.replay_capacity:
+            raise ValueError(
+                f"Learning starts with {self.learning_starts:,} transitions in the replay, but it holds {self.replay_capacity:,}. "
+                "Choose a larger replay_capacity or a smaller learning_starts."
+            )
+
+    def epsilon_at(self, step: int) -> float:
+        """ε after this many steps."""
+        share = min(step / self.epsilon_steps, 1.0) if self.epsilon_steps else 1.0
+        return self.initial_epsilon + share * (self.epsilon - self.initial_epsilon)

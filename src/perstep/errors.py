@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MANY = 40  # names beyond which a list helps nobody
+
 
 class UnknownName(ValueError):
     """A rule, algorithm, world or setting that does not exist."""
@@ -13,6 +15,8 @@ class UnknownName(ValueError):
 def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     """The error for `name`, with the known names and the nearest of them."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name), names, n=5, cutoff=0.5)
     meant = f" Did you mean {near[0]!r}?" if near else ""
+    if len(names) > MANY:
+        return UnknownName(f"There is no {kind} {name!r}.{meant} Near it: {', '.join(near) or 'nothing'}.")
     return UnknownName(f"There is no {kind} {name!r}.{meant} Known: {', '.join(names)}.")

@@ -180,7 +180,8 @@ class GymnasiumWorld:
         self.env = env
         self.mask = termination == "mask"
         self.reset_cost = reset_cost
-        self.seed: int | None = seed  # of the first reset only
+        self.first_seed = seed
+        self.seed: int | None = seed  # of the next reset: the first has one, the others go on from there
         self.point: Any = None  # where the agent is; None before the first reset
         self.action: Any = None  # chosen there and not yet taken
 
@@ -210,16 +211,26 @@ class GymnasiumWorld:
             action = learner.learn_then_act(self.point, self.action, reward, next_point, masked, resume)
             self.point, self.action = resume, action
 
+    def _copy(self) -> Any:
+        """Another environment made as this one was; None where that is not known, as with a wrapper that says nothing."""
+        import gymnasium
+
+        try:
+            return gymnasium.make(self.env.spec) if self.env.spec is not None else None
+        except (gymnasium.error.Error, ValueError, TypeError):
+            return None
+
     def follow(
         self, choose: Callable[[Any], Any], num_steps: int, seed: int | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Take a budget of steps without learning, in a copy of the world where one can be made (else learning goes on from
         a fresh reset); returns all rewards, less the cost of resets, and the returns of the episodes that ended."""
-        import gymnasium
-
-        env = self.env if self.env.spec is None else gymnasium.make(self.env.spec)
+        env = self._copy() or self.env
         rewards, returns, episode = np.zeros(num_steps), [], 0.0
-        observation, _ = env.reset(seed=seed)
+        if env is self.env and seed is None:
+            observation = self.reset()
+        else:
+            observation, _ = env.reset(seed=self.first_seed if seed is None else seed)
         for moment in range(num_steps):
             observation, reward, terminated, truncated, _ = env.step(choose(observation))
             value = finite(reward, moment)

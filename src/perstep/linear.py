@@ -64,20 +64,59 @@ def room(num_active: int, num_actions: int, num_quantiles: int) -> Room:
     return Room(np.zeros(num_active, np.int64), np.zeros(num_quantiles), np.zeros(num_actions))
 
 
+NARROW = 4  # columns up to which going down each column beats going along each row
+
+
 @compiled
 def gather(matrix: Any, active: Any, out: Any) -> None:
     """out = the sum of the active rows: one dot product with binary features a column."""
-    for j in range(out.shape[0]):
-        out[j] = matrix[active[0], j]
-    for k in range(1, active.shape[0]):
-        row = matrix[active[k]]
-        for j in range(out.shape[0]):
-            out[j] += row[j]
+    count, width = active.shape[0], out.shape[0]
+    if width <= NARROW:
+        for j in range(width):
+            out[j] = gather_column(matrix, active, j)
+        return
+    for j in range(width):
+        out[j] = 0.0
+    k = 0
+    while k + 4 <= count:  # four rows at a time: a quarter of the trips to `out`
+        a, b, c, d = matrix[active[k]], matrix[active[k + 1]], matrix[active[k + 2]], matrix[active[k + 3]]
+        for j in range(width):
+            out[j] += (a[j] + b[j]) + (c[j] + d[j])
+        k += 4
+    while k < count:
+        a = matrix[active[k]]
+        for j in range(width):
+            out[j] += a[j]
+        k += 1
+
+
+@compiled
+def gather_column(matrix: Any, active: Any, j: Any) -> Any:
+    """The sum of one column over the active rows, in four lanes as quantiles.mean."""
+    count = active.shape[0]
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    k = 0
+    while k + 4 <= count:  # unsigned: numba then need not ask whether an index counts from the end
+        a += matrix[np.uint64(active[k]), j]
+        b += matrix[np.uint64(active[k + 1]), j]
+        c += matrix[np.uint64(active[k + 2]), j]
+        d += matrix[np.uint64(active[k + 3]), j]
+        k += 4
+    while k < count:
+        a += matrix[np.uint64(active[k]), j]
+        k += 1
+    return (a + b) + (c + d)
 
 
 @compiled
 def scatter(matrix: Any, active: Any, step: Any, pull: Any) -> None:
     """Every active row += step · pull."""
+    if pull.shape[0] <= NARROW:
+        for j in range(pull.shape[0]):
+            change = step * pull[j]
+            for k in range(active.shape[0]):
+                matrix[np.uint64(active[k]), j] += change
+        return
     for k in range(active.shape[0]):
         row = matrix[active[k]]
         for j in range(pull.shape[0]):

@@ -155,7 +155,7 @@ class Screen(View):
             "[dim]speed[/]", f"{si(self._speed(moment))} steps/s, {self._time_left(moment)} left",
             "[dim]average reward[/]", _number(moment.average_reward),
         )  # fmt: skip
-        bar = Padding(ProgressBar(total=self.total, completed=moment.step), 0)  # which ends the line that the bar does not
+        bar = Padding(ProgressBar(total=self.total, completed=moment.step), 0)  # the padding ends the bar's line
         parts: list[RenderableType] = [bar, numbers]
         if moment.quantiles.size > 1:
             parts += ["", "[dim]learnt distribution of the reward per step[/]", *_coloured(moment)]
@@ -226,7 +226,9 @@ def learnt_table(moment: Moment, exact: dict[str, Any]) -> RenderableType:
     ]
     known = "average_reward" in exact
     made = table(["", "learnt", *(["exact"] if known else [])], [row[: 3 if known else 2] for row in rows])
-    return Group(made, f"[dim]No exact answer: {exact['unknown']}[/]") if "unknown" in exact else made
+    if "unknown" in exact:
+        return Group(made, f"[dim]No exact answer: {exact['unknown']}[/]")
+    return Group(made, f"[dim]exact: {exact['what']}[/]") if known else made
 
 
 def evaluation_numbers(average_reward: float, rewards: Distribution, returns: Floats) -> dict[str, Any]:

@@ -20,9 +20,9 @@ class Decay:
     """p, how fast it falls."""
 
     def __post_init__(self) -> None:
-        if not (_is_finite(self.scale) and self.scale > 0):
+        if not (is_finite(self.scale) and self.scale > 0):
             raise ValueError(f"A step size must be a finite number above 0, but {self.scale!r} came. Try 0.01.")
-        if not (_is_finite(self.power) and self.power >= 0):
+        if not (is_finite(self.power) and self.power >= 0):
             raise ValueError(f"The power of a decaying step size must be 0 or more, but {self.power!r} came. Try 1.0.")
         for name in ("scale", "power"):  # kernels would be compiled anew for an int
             object.__setattr__(self, name, float(getattr(self, name)))
@@ -32,8 +32,12 @@ class Decay:
         return float(step_size(self.scale, self.power, visits))
 
 
-def _is_finite(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) < math.inf
+def is_finite(value: object) -> bool:
+    """Whether it is a real number that a float can hold; NumPy's are, True and False are not."""
+    try:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def as_decay(step: float | Decay) -> Decay:
@@ -52,8 +56,8 @@ def step_size(scale: Any, power: Any, visits: Any) -> Any:
 def assumptions(value: float | Decay, reward: float | Decay) -> dict[str, bool]:
     """Which of Appendix B's step-size assumptions a pair (α for the values, α_θ for the reward quantiles) meets.
 
-    For c / (1 + n)^p each has a closed answer. The last two exclude each other within this family, since evenly
-    spread sums need p = 1 of both schedules and a vanishing ratio needs two powers: docs/decisions/0003-schedules.md.
+    For c / (1 + n)^p each has a closed answer. Not all can hold within this family, since diverging and evenly spread
+    sums leave p = 1 to both schedules and a vanishing ratio needs two powers: docs/decisions/0003-schedules.md.
     """
     alpha, alpha_theta = as_decay(value).power, as_decay(reward).power
     return {
@@ -64,5 +68,5 @@ def assumptions(value: float | Decay, reward: float | Decay) -> dict[str, bool]:
         "Σα² < ∞": alpha > 0.5,
         "Σα_θ² < ∞": alpha_theta > 0.5,
         "α/α_θ → 0": alpha > alpha_theta,
-        "Σ_{j≤yi} α_j / Σ_{j≤i} α_j → 1": alpha == 1 and alpha_theta == 1,
+        "Σ_{j≤yi} α_j / Σ_{j≤i} α_j → 1": alpha >= 1 and alpha_theta >= 1,
     }

@@ -69,7 +69,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
             text = (opened.metadata() or {}).get(KEY)
             arrays = {name: opened.get_tensor(name) for name in opened.keys()} if text else {}  # noqa: SIM118
         metadata = json.loads(text) if text else None
-    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(
             f"{file} is not a whole perstep file ({_diagnosis(file)}). Save it again, or use a copy."
         ) from error

@@ -2,6 +2,7 @@
 
 from perstep.agents.actor_critic import ActorCritic
 from perstep.agents.agent import Agent, Evaluation, Snapshot
+from perstep.agents.deep_q import DeepQ
 from perstep.agents.making import load, make_agent
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.together import learn_together
@@ -9,6 +10,7 @@ from perstep.agents.together import learn_together
 __all__ = [
     "ActorCritic",
     "Agent",
+    "DeepQ",
     "Evaluation",
     "QLearning",
     "Snapshot",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from perstep import interaction, linear, rules, storage
-from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten, within
+from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten, put, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import ActorCriticConfig
@@ -154,19 +155,19 @@ class ActorCritic(Agent):
             actions = numbering(env.action_space)
         if actions is None or actions.kind != "Discrete":
             raise TypeError(f"ActorCritic needs a Discrete action space, but this world has {env.action_space}.")
-        coder = TileCoder(
-            low=tuple(low) if config.low is None else config.low,
-            high=tuple(high) if config.high is None else config.high,
-            tilings=config.tilings,
-            tiles=config.tiles,
-            wrap=config.wrap,
-            table_size=config.table_size,
-        )
+        coder = tile_coder(config, low, high)
         if coder.dimensions != len(low):
             raise ValueError(
                 f"Observations have {len(low)} numbers, but bounds for {coder.dimensions} came. Give one a number."
             )
         return coder, actions
+
+    def _check_point(self, point: Any, action: Any) -> None:
+        if np.shape(point) != (self.tiles.dimensions,):
+            raise storage.BadFile(
+                f"The file's observation should have {self.tiles.dimensions} numbers, but is {point}."
+            )
+        self._actions.one(operator.index(action))
 
     def _spaces(self) -> dict[str, Any]:
         return {"low": list(self.tiles.low), "high": list(self.tiles.high), "actions": self._actions.to_json()}
@@ -178,10 +179,22 @@ class ActorCritic(Agent):
         super()._restore(arrays, metadata)
         fill("weights", self._run.weights, arrays)
         within("active features", self._run.weights.active, self.tiles.num_features)
-        self._state[:] = arrays["state"]
+        put("state", self._state, arrays)
         chances = self._run.room.chances  # of the action that is chosen and not yet taken
         linear.gather(self._run.weights.actor, self._run.weights.active, chances)
         linear.softmax(chances)
+
+
+def tile_coder(config: ActorCriticConfig, low: list[float], high: list[float]) -> TileCoder:
+    """The tile coder of a config, where the world has these bounds."""
+    return TileCoder(
+        low=tuple(low) if config.low is None else config.low,
+        high=tuple(high) if config.high is None else config.high,
+        tilings=config.tilings,
+        tiles=config.tiles,
+        wrap=config.wrap,
+        table_size=config.table_size,
+    )
 
 
 def box_bounds(space: Any) -> tuple[list[float], list[float]]:

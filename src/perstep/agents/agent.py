@@ -33,6 +33,7 @@ Callback = Callable[[Any], bool | None]
 
 FORMAT = 1  # of saved files
 PULSE = 0.1  # seconds between two looks at the bar, the callback and the keyboard
+LONGEST = 2**62  # steps of an agent: compiled clocks have 64 bits
 KEPT_REWARDS = 1_000_000  # of an evaluation, evenly spaced in time
 
 
@@ -112,9 +113,9 @@ class Agent(ABC):
         several times a second, and stops the learning by returning False. `snapshot_at`: steps of the agent's life (0 is the
         beginning) at which to keep a copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
         """
-        count("num_steps", num_steps, 0)
-        end = self.steps + num_steps
-        wanted = sorted({step for step in snapshot_at if self.steps <= step <= end})
+        end = self.steps + count("num_steps", num_steps, 0)
+        named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
+        wanted = sorted({step for step in named if self.steps <= step <= end})
         chunk = 1000
         with Bar(num_steps, type(self).__name__, show=progress) as bar:
             while True:
@@ -189,8 +190,10 @@ class Agent(ABC):
         storage.write(path, arrays, metadata)
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
-        """Behave for a budget of steps without learning. `deterministic`: no exploration."""
-        count("num_steps", num_steps, 1)
+        """Behave for a budget of steps without learning. `deterministic`: no exploration. `seed`: of the actions and of the
+        world; without one, that of the agent."""
+        num_steps = count("num_steps", num_steps, 1)
+        seed = None if seed is None else count("seed", seed, 0)
         generator = make_generator(self.config.seed if seed is None else seed, 2)
         kept = np.full(min(num_steps, KEPT_REWARDS), np.nan)
         total = self._follow(generator, num_steps, deterministic, kept)
@@ -232,6 +235,9 @@ class Agent(ABC):
     def _arrays(self) -> storage.Arrays:
         """What the agent has learnt beyond θ, by name, for a file."""
 
+    def _check_point(self, point: Any, action: Any) -> None:  # noqa: B027 (an agent may have nothing to check)
+        """Refuse a point and an action from a file that compiled code would take for places in an array."""
+
     def _return_quantiles(self, values: Floats) -> Floats:
         if self.config.rule != "d3":
             raise TypeError(f"The rule {self.config.rule!r} learns no return quantiles. Use rule='d3' for them.")
@@ -250,11 +256,14 @@ class Agent(ABC):
         self._record = new_record(self.config.theta_size, rows=len(arrays["record.reward_rate"]))
         fill("record", self._record, arrays)
         check_cursor(self._record)
-        self._generator[:] = arrays["generator"]
-        self._prediction_generator[:] = arrays["prediction_generator"]
-        self.steps = int(metadata["steps"])
+        put("generator", self._generator, arrays)
+        put("prediction_generator", self._prediction_generator, arrays)
+        self.steps = count("steps", metadata["steps"], 0)
+        within("number of steps", np.array([self.steps]), LONGEST)
         if self._world is not None:
             go_back(self._world, metadata["world"])
+            if self._world.point is not None:
+                self._check_point(self._world.point, self._world.action)
 
     def __repr__(self) -> str:
         learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
@@ -264,7 +273,9 @@ class Agent(ABC):
 def within(name: str, indices: NDArray[np.int64], size: int) -> None:
     """Refuse indices from a file that point outside: compiled code does not look before it writes."""
     if indices.size and not (0 <= indices.min() and indices.max() < size):
-        raise storage.BadFile(f"The file's {name} should lie between 0 and {size - 1}, but {indices.tolist()} is there.")
+        raise storage.BadFile(
+            f"The file's {name} should lie between 0 and {size - 1}, but {indices.tolist()} is there."
+        )
 
 
 def check_cursor(record: Record) -> None:
@@ -272,7 +283,9 @@ def check_cursor(record: Record) -> None:
     window, filled, pending = map(int, record.cursor)
     rows = len(record.reward_rate)
     if not (window >= 1 and 0 <= filled < rows and 0 <= pending < window and rows % 2 == 0):
-        raise storage.BadFile(f"The file's record has rows {rows} and cursor {record.cursor.tolist()}, which cannot be.")
+        raise storage.BadFile(
+            f"The file's record has rows {rows} and cursor {record.cursor.tolist()}, which cannot be."
+        )
 
 
 def flatten(name: str, arrays: Any) -> storage.Arrays:
@@ -283,11 +296,13 @@ def flatten(name: str, arrays: Any) -> storage.Arrays:
 def fill(name: str, arrays: Any, saved: storage.Arrays) -> None:
     """Put saved arrays into a NamedTuple of arrays of the same shapes."""
     for field in arrays._fields:
-        target = getattr(arrays, field)
-        source = saved.get(f"{name}.{field}")
-        if source is None or source.shape != target.shape or source.dtype != target.dtype:
-            came = "nothing" if source is None else f"{source.dtype} {source.shape}"
-            raise storage.BadFile(
-                f"The file should hold {name}.{field} as {target.dtype} {target.shape}, but {came} is there."
-            )
-        target[...] = source
+        put(f"{name}.{field}", getattr(arrays, field), saved)
+
+
+def put(name: str, target: NDArray[Any], saved: storage.Arrays) -> None:
+    """Put a saved array into one of the same shape and kind."""
+    source = saved.get(name)
+    if source is None or source.shape != target.shape or source.dtype != target.dtype:
+        came = "nothing" if source is None else f"{source.dtype} {source.shape}"
+        raise storage.BadFile(f"The file should hold {name} as {target.dtype} {target.shape}, but {came} is there.")
+    target[...] = source

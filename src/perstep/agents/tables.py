@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, final
@@ -10,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep import interaction, rules, storage, tabular
-from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten, within
+from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten, put, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
-from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig
+from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.spaces import Numbering, numbering
 from perstep.environments.world import start
@@ -160,8 +161,12 @@ class TabularAgent(Agent):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         fill("table", self._run.table, arrays)
-        self._state[:] = arrays["state"]
+        put("state", self._state, arrays)
         within("state", self._state, self.num_states)
+
+    def _check_point(self, point: Any, action: Any) -> None:
+        within("observation", np.array([count("observation", point, 0)]), self.num_states)
+        self._actions.one(operator.index(action))
 
 
 @final

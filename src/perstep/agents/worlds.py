@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,7 +12,7 @@ import perstep.environments  # registers the worlds
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.pendulum import PendulumEnv, PendulumParameters
-from perstep.environments.world_state import restore, snapshot
+from perstep.environments.world_state import WATCHING, kind, restore, snapshot
 from perstep.errors import unknown
 from perstep.interaction import GymnasiumWorld
 from perstep.storage import Arrays, BadFile
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     World: TypeAlias = str | gymnasium.Env[Any, Any] | FiniteMDP
 
-TRANSPARENT = ("OrderEnforcing", "PassiveEnvChecker")  # wrappers that change neither states nor rewards
 TRUSTED = ("perstep.", "gymnasium.envs.")  # where a world named in a file may come from: nothing else is imported
 
 
@@ -65,7 +65,7 @@ def open_world(env: World | Absent) -> Opened:
             f"A world is a Gymnasium environment, its id or a perstep.FiniteMDP, but {type(env).__name__} came."
         )
     inner: Any = env
-    while type(inner).__name__ in TRANSPARENT:
+    while kind(inner) in WATCHING:
         inner = inner.env
     if type(inner) is FiniteMDPEnv:
         return Opened(mdp=inner.mdp)
@@ -78,10 +78,12 @@ def make(name: str, **settings: Any) -> Any:
 
     try:
         return gymnasium.make(name, **settings)
-    except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound, gymnasium.error.VersionNotFound) as error:
-        raise unknown("world", name, [*gymnasium.registry]) from error
     except gymnasium.error.DeprecatedEnv as error:
         raise ValueError(f"{error}") from error
+    except gymnasium.error.Error as error:
+        if name.split(":")[-1] in gymnasium.registry:  # it exists, and something else is missing
+            raise
+        raise unknown("world", name, [*gymnasium.registry]) from error
 
 
 def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
@@ -94,8 +96,10 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     spec = world.env.spec
     about: dict[str, Any] = {"kind": "gymnasium", "name": str(world.env.unwrapped), "spaces": spaces}
     if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs):
-        about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": spec.max_episode_steps}
-    if world.point is not None and (state := snapshot(world.env)) is not None:
+        about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": spec.max_episode_steps or -1}
+    state = None if world.point is None else snapshot(world.env)
+    about["resumes"] = "from the same state" if state or world.point is None else "from a fresh reset"
+    if state is not None:
         about["state"] = state
         about["point"] = world.point.tolist() if isinstance(world.point, np.ndarray) else world.point
         about["action"] = world.action
@@ -116,19 +120,30 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
     spec = gymnasium.registry.get(absent.name)
     if spec is None or "kwargs" not in about or not str(spec.entry_point).startswith(TRUSTED):
         return absent
-    limit = about.get("time_limit")
-    return make(absent.name, max_episode_steps=limit, **about["kwargs"])  # type: ignore[no-any-return]
+    try:
+        return make(absent.name, max_episode_steps=about.get("time_limit"), **about["kwargs"])  # type: ignore[no-any-return]
+    except (gymnasium.error.Error, ImportError):  # it needs a library that is not here
+        return absent
+    except Exception as error:  # whatever the world says to settings that it cannot have been made with
+        raise BadFile(f"The file's world {absent.name} cannot be made with {about['kwargs']}: {error}") from error
 
 
 def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
-    """Put a world back where it was when it was described; where that is not known, it goes on from a fresh reset."""
+    """Put a world back where it was when it was described; where that is not known, or the world is another one, it goes on
+    from a fresh reset."""
+    if about.get("resumes") == "from a fresh reset":
+        warnings.warn(
+            f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world; "
+            "what it has learnt is complete.",
+            stacklevel=4,
+        )
     if "state" not in about:
         return
     world.reset()
-    restore(world.env, about["state"])
-    point = about["point"]
-    world.point = np.array(point) if isinstance(point, list) else point
-    world.action = about["action"]
+    if restore(world.env, about["state"]):
+        point = about["point"]
+        world.point = np.array(point, np.float64) if isinstance(point, list) else point
+        world.action = about["action"]
 
 
 def _is_json(value: Any) -> bool:

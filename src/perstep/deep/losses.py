@@ -37,7 +37,12 @@ class Loss(NamedTuple):
 
 
 def differential(
-    rewards: RewardEstimate, reward: Floats, bootstrap: torch.Tensor, estimate: torch.Tensor, steps: Steps, settings: Settings
+    rewards: RewardEstimate,
+    reward: Floats,
+    bootstrap: torch.Tensor,
+    estimate: torch.Tensor,
+    steps: Steps,
+    settings: Settings,
 ) -> Loss:
     """Alg. 13: δ with the old R̄; the δ nearest zero moves R̄, for stability; smooth L1."""
     surplus = _surplus(rewards, reward, estimate)  # (B,)
@@ -48,7 +53,12 @@ def differential(
 
 
 def d2(
-    rewards: RewardEstimate, reward: Floats, bootstrap: torch.Tensor, estimate: torch.Tensor, steps: Steps, settings: Settings
+    rewards: RewardEstimate,
+    reward: Floats,
+    bootstrap: torch.Tensor,
+    estimate: torch.Tensor,
+    steps: Steps,
+    settings: Settings,
 ) -> Loss:
     """Alg. 6: θ, then R̄, then δ with the new R̄; smooth L1. The offset is ours (docs/decisions/0001-learned-offset.md)."""
     track_rewards(rewards, reward, steps.theta, settings.reward_tracking)
@@ -61,7 +71,12 @@ def d2(
 
 
 def d3(
-    rewards: RewardEstimate, reward: Floats, bootstrap: torch.Tensor, estimate: torch.Tensor, steps: Steps, settings: Settings
+    rewards: RewardEstimate,
+    reward: Floats,
+    bootstrap: torch.Tensor,
+    estimate: torch.Tensor,
+    steps: Steps,
+    settings: Settings,
 ) -> Loss:
     """Alg. 10: θ, then R̄, then the quantile Huber loss of every Ω_j against every Ω_k of S′."""
     track_rewards(rewards, reward, steps.theta, settings.reward_tracking)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from itertools import pairwise
-from typing import final
+from typing import Any, final
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
+from perstep.deep.observations import Observations
 from perstep.errors import unknown
 
 Layers = OrderedDict[str, nn.Module]
@@ -33,6 +35,22 @@ class ValueNetwork(nn.Module):
         """Values of all actions, (B, A, n)."""
         outputs: torch.Tensor = self.head(self.body(observations))  # (B, A·n)
         return outputs.view(-1, self.num_actions, self.num_quantiles)
+
+
+def as_inputs(kept: NDArray[Any], about: Observations, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A batch of kept observations as numbers, images with their channels innermost in memory, which convolves faster."""
+    batch = torch.from_numpy(kept).to(device)  # (B, *shape)
+    if about.layout == "discrete":
+        return nn.functional.one_hot(batch.long() - about.start, about.count).to(dtype)  # (B, count)
+    if about.layout == "channels-last":
+        batch = batch.permute(0, 3, 1, 2)
+    elif about.layout == "plane":
+        batch = batch.unsqueeze(1)
+    if about.is_image:
+        numbers = batch.to(dtype, memory_format=torch.channels_last)  # (B, C, H, W)
+    else:
+        numbers = batch.to(dtype).flatten(1)  # (B, numbers)
+    return numbers if about.scale == 1.0 else numbers.mul(about.scale)
 
 
 def make_network(

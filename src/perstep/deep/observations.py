@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 Layout = Literal["channels-first", "channels-last", "plane", "vector", "discrete"]
@@ -51,22 +50,6 @@ class Observations:
         """One observation, or a batch of them, as the replay keeps it."""
         return np.asarray(observation, self.dtype)
 
-    def read(self, kept: NDArray[Any], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """A batch of kept observations as numbers, images with their channels innermost in memory, which convolves faster."""
-        batch = torch.from_numpy(kept).to(device)  # (B, *shape)
-        if self.layout == "discrete":
-            return torch.nn.functional.one_hot(batch.long() - self.start, self.count).to(dtype)  # (B, count)
-        if not self.is_image:
-            return self._scaled(batch.to(dtype).flatten(1))  # (B, numbers)
-        if self.layout == "channels-last":
-            batch = batch.permute(0, 3, 1, 2)
-        elif self.layout == "plane":
-            batch = batch.unsqueeze(1)
-        return self._scaled(batch.to(dtype, memory_format=torch.channels_last))  # (B, C, H, W)
-
-    def _scaled(self, numbers: torch.Tensor) -> torch.Tensor:
-        return numbers if self.scale == 1.0 else numbers.mul(self.scale)
-
     def to_json(self) -> dict[str, Any]:
         """Plain values, for files."""
         return asdict(self)
@@ -89,6 +72,11 @@ def observations_of(space: Any) -> Observations:
         raise TypeError(
             f"DeepQ reads boxes of numbers (images or vectors) and discrete observations, but this world has {space}. "
             "Wrap it with gymnasium.wrappers.FlattenObservation."
+        )
+    if len(space.shape) > 3:
+        raise TypeError(
+            f"DeepQ reads images of up to three dimensions, but this world has {space}. Make its frames gray before stacking them, "
+            "or flatten them with gymnasium.wrappers.FlattenObservation."
         )
     kept = space.dtype if space.dtype.itemsize < 4 else np.dtype(np.float32)
     shape = tuple(map(int, space.shape))

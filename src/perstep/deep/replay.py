@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.compiled import compiled
-from perstep.randomness import Generator, next_word
+from perstep.randomness import Generator, uniform
 
 SLACK = 32  # one frame more for every so many transitions: the last of an episode, the first of the next
 WORTH_SAYING = 100_000_000  # bytes from which an allocation is announced
@@ -48,14 +48,18 @@ class Replay:
         self._frames = np.zeros((num_frames, *frame), dtype)  # (F, *frame)
         self._before = np.zeros((capacity, depth), np.int32)  # (N, K) places of the frames of S
         self._after = np.zeros((capacity, depth), np.int32)  # (N, K) of S′
-        self._oldest = np.zeros(capacity, np.int64)  # (N,) how many frames there had been before the oldest that it names
+        self._oldest = np.zeros(
+            capacity, np.int64
+        )  # (N,) how many frames there had been before the oldest that it names
         self._action = np.zeros(capacity, np.int64)
         self._reward = np.zeros(capacity)
         self._masked = np.zeros(capacity, np.bool_)
         self._cursor = np.zeros(3, np.int64)  # transitions added, frames added, transitions that can still be sampled
-        self._here = np.zeros((num_envs, depth), np.int64)  # the frames of each environment's S, counted from the first of all
+        self._here = np.zeros(
+            (num_envs, depth), np.int64
+        )  # the frames of each environment's S, counted from the first of all
         self._chosen = np.zeros(batch_size, np.int64)
-        self._places = np.zeros((batch_size, depth), np.int64)
+        self._places = np.zeros((batch_size, depth), np.int32)
         room = (batch_size, *shape)
         self._batch = Batch(
             np.zeros(room, dtype),
@@ -116,7 +120,9 @@ class Replay:
         for name, saved in arrays.items():
             own: NDArray[Any] = getattr(self, f"_{name}")
             if saved.shape[1:] != own.shape[1:] or len(saved) > len(own) or saved.dtype != own.dtype:
-                raise ValueError(f"a replay's {name} of {saved.dtype} {saved.shape} is there instead of {own.dtype} {own.shape}")
+                raise ValueError(
+                    f"a replay's {name} of {saved.dtype} {saved.shape} is there instead of {own.dtype} {own.shape}"
+                )
             own[: len(saved)] = saved
 
     def _keep(self, env: int, observation: NDArray[Any], *, follows: bool) -> NDArray[np.int64]:
@@ -150,8 +156,7 @@ class Replay:
 def pick(added: Any, size: Any, capacity: Any, generator: Any, chosen: Any) -> None:
     """Rows of the ring, uniformly among the `size` last added, with replacement."""
     for b in range(chosen.shape[0]):
-        share = (next_word(generator) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-        chosen[b] = (added - size + np.int64(share * size)) % capacity
+        chosen[b] = (added - size + np.int64(uniform(generator) * size)) % capacity
 
 
 def allow(num_bytes: int, what: str) -> None:
@@ -176,7 +181,10 @@ def available_memory() -> int | None:
     except (OSError, KeyError, ValueError):
         if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
             limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
         try:
             cgroup = Path("/sys/fs/cgroup")
             limits.append(int((cgroup / limit).read_text()) - int((cgroup / used).read_text()))

@@ -31,7 +31,11 @@ class Numbering:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Numbering:
         """The inverse of to_json."""
-        return cls(tuple(values["sizes"]), tuple(values["starts"]), values["kind"])
+        sizes, starts, kind = tuple(values["sizes"]), tuple(values["starts"]), values["kind"]
+        whole = all(type(n) is int for n in (*sizes, *starts)) and len(sizes) == len(starts)
+        if not whole or min(sizes, default=0) < 1 or kind not in ("Discrete", "MultiDiscrete", "Tuple"):
+            raise ValueError(f"There is no discrete space like {values}.")
+        return cls(sizes, starts, kind)
 
     @property
     def count(self) -> int:
@@ -40,15 +44,20 @@ class Numbering:
 
     def one(self, point: Any) -> int:
         """The number of one point, quickly."""
-        if self.kind == "Discrete" and 0 <= (number := int(point) - self.starts[0]) < self.sizes[0]:
+        whole = self.kind == "Discrete" and isinstance(point, int | np.integer)
+        if whole and 0 <= (number := int(point) - self.starts[0]) < self.sizes[0]:
             return number
-        return int(self.number(point))
+        if (numbers := self.number(point)).size != 1:
+            raise ValueError(f"One point was expected, but {point!r} came, which is {numbers.size}.")
+        return int(numbers.item())
 
     def number(self, point: Any) -> NDArray[np.int64]:
         """The number of a point, or the numbers of a batch of points."""
-        parts = self._parts(point)
         try:
-            shifted = tuple(np.asarray(part, np.int64) - start for part, start in zip(parts, self.starts, strict=True))
+            parts = [np.asarray(part) for part in self._parts(point)]
+            if not all(part.dtype.kind in "biu" for part in parts):
+                raise ValueError("not whole numbers")
+            shifted = tuple(part.astype(np.int64) - start for part, start in zip(parts, self.starts, strict=True))
             return np.asarray(np.ravel_multi_index(shifted, self.sizes), np.int64)
         except (ValueError, TypeError) as error:
             raise ValueError(

@@ -16,22 +16,25 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": ("state",),
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
     "gymnasium.wrappers.common:TimeLimit": ("_elapsed_steps",),
-    "gymnasium.wrappers.common:OrderEnforcing": ("_has_reset", "_has_rendered"),
-    "gymnasium.wrappers.common:PassiveEnvChecker": ("checked_reset", "checked_step", "checked_render", "close_called"),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
 }
+
+
+# Wrappers that only watch: they change neither states nor rewards, and after a reset they have nothing to remember.
+WATCHING = ("gymnasium.wrappers.common:OrderEnforcing", "gymnasium.wrappers.common:PassiveEnvChecker")
+
+
+def kind(layer: Any) -> str:
+    """The class of a world or wrapper, as a name."""
+    return f"{type(layer).__module__}:{type(layer).__qualname__}"
 
 
 def _layers(env: Any) -> list[Any]:
     layers = [env]
     while hasattr(layers[-1], "env"):
         layers.append(layers[-1].env)
-    return layers
-
-
-def _attributes(layer: Any) -> tuple[str, ...] | None:
-    return CHANGING.get(f"{type(layer).__module__}:{type(layer).__qualname__}")
+    return [layer for layer in layers if kind(layer) not in WATCHING]
 
 
 def _plain(value: Any) -> Any:
@@ -45,7 +48,9 @@ def _plain(value: Any) -> Any:
 def _restored(value: Any) -> Any:
     if isinstance(value, dict):
         if "array" in value:
-            return np.array(value["array"], dtype=value["dtype"])
+            if (dtype := np.dtype(value["dtype"])).kind not in "biuf":
+                raise ValueError(f"an array of {dtype}, which is no number")
+            return np.array(value["array"], dtype)
         return tuple(_restored(v) for v in value["tuple"])
     return value
 
@@ -54,9 +59,10 @@ def snapshot(env: Any) -> dict[str, Any] | None:
     """Everything that changes in `env` and its wrappers, with its generator; None if some part of it is not known."""
     layers = []
     for layer in _layers(env):
-        if (names := _attributes(layer)) is None:
+        if (names := CHANGING.get(kind(layer))) is None:
             return None
-        layers.append({name: _plain(getattr(layer, name)) for name in names if hasattr(layer, name)})
+        values = {name: _plain(getattr(layer, name)) for name in names if hasattr(layer, name)}
+        layers.append({"kind": kind(layer), "values": values})
     taken = {"layers": layers, "generator": env.unwrapped.np_random.bit_generator.state}
     try:
         json.dumps(taken, allow_nan=False)
@@ -65,14 +71,14 @@ def snapshot(env: Any) -> dict[str, Any] | None:
     return taken
 
 
-def restore(env: Any, taken: dict[str, Any]) -> None:
-    """Put `env` into a state taken by `snapshot` of the same kind of world."""
+def restore(env: Any, taken: dict[str, Any]) -> bool:
+    """Put `env` into a state taken by `snapshot`, if it is the same kind of world in the same wrappers; says whether it is."""
     layers = _layers(env)
-    if len(layers) != len(taken["layers"]):
-        raise ValueError(f"The world has {len(layers)} layers of wrappers, but {len(taken['layers'])} were saved.")
-    for layer, values in zip(layers, taken["layers"], strict=True):
-        known = _attributes(layer) or ()
-        for name in known:
-            if name in values:
-                setattr(layer, name, _restored(values[name]))
+    if [kind(layer) for layer in layers] != [saved["kind"] for saved in taken["layers"]]:
+        return False
+    for layer, saved in zip(layers, taken["layers"], strict=True):
+        for name in CHANGING.get(kind(layer), ()):
+            if name in saved["values"]:
+                setattr(layer, name, _restored(saved["values"][name]))
     env.unwrapped.np_random.bit_generator.state = taken["generator"]
+    return True

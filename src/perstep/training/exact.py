@@ -2,65 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perstep.agents.agent import Agent
-from perstep.agents.making import load
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.environments.exact import NotCommunicating, NotUnichain
 from perstep.quantiles import levels
 
-Floats = NDArray[np.float64]
-
 UP_TO = 5000  # states: beyond, exact answers may take longer than the run
-LOOKS = 50  # at the policy while a copy of the agent goes on
 
 
-def exact_answers(agent: Agent, saved: Path, *, optimum: bool) -> dict[str, Any]:
-    """Average reward and quantiles of the policy that the agent follows, and the best average reward; or else why not.
+def exact_answers(agent: Agent) -> dict[str, Any]:
+    """Average reward and quantiles of what the agent should come to do; or else why they are not known.
 
-    `saved`: the agent's file.
+    For prediction that is the given policy. For control it is the best policy, with the agent's own exploration: what
+    Q-learning does at any one moment may be far from both, where two actions keep overtaking each other.
     """
-    mdp = getattr(agent, "mdp", None)
-    if mdp is None:
+    mdp = agent.mdp
+    if mdp is None or not isinstance(agent, TDLearning | QLearning):
         return {}
     if mdp.num_states > UP_TO:
         return {"unknown": f"it is computed up to {UP_TO:,} states, and this world has {mdp.num_states:,}."}
-    answers: dict[str, Any] = {}
     try:
-        truth = mdp.evaluate(followed_policy(agent, saved))
-        quantiles = truth.reward_distribution.quantile(np.asarray(levels(agent.reward_quantiles.size)))
-        answers |= {"average_reward": truth.average_reward, "quantiles": [float(x) for x in quantiles]}
-        if optimum:
+        if isinstance(agent, TDLearning):
+            truth, what = mdp.evaluate(agent.policy()), "of the given policy"
+        else:
+            epsilon = agent.config.epsilon
+            truth = mdp.evaluate(mdp.solve().policy, epsilon=epsilon)
+            what = f"of the best policy, followed with ε = {epsilon:g}"
+        quantiles = truth.reward_distribution.quantile(levels(agent.reward_quantiles.size))
+        answers = {"what": what, "average_reward": truth.average_reward, "quantiles": np.asarray(quantiles).tolist()}
+        if isinstance(agent, QLearning):
             answers["optimal_average_reward"] = mdp.solve().average_reward
     except (NotUnichain, NotCommunicating) as error:
-        answers["unknown"] = str(error)
+        return {"unknown": str(error)}
     return answers
-
-
-def followed_policy(agent: Any, saved: Path) -> Floats:
-    """Probabilities of the actions in every state, (S, A), as the agent behaves while it goes on learning.
-
-    Q-learning often switches between two actions whose values keep overtaking each other, so its policy at any one moment
-    may be far from what it does. In such states the frequencies over a further tenth of the run stand for the policy: they
-    have the agent's own share of steps in every state. A copy goes on, so that the agent and its file stay as they are.
-    """
-    if isinstance(agent, TDLearning):
-        return agent.policy()
-    if not isinstance(agent, QLearning):
-        return np.stack([agent.policy(state) for state in range(agent.mdp.num_states)])
-    policy, twin = agent.policy(), load(saved)
-    assert isinstance(twin, QLearning)
-    further = min(max(agent.steps // 10, 10 * LOOKS), 1_000_000)
-    steady = np.ones(agent.num_states, np.bool_)
-    for _ in range(LOOKS):
-        twin.learn(further // LOOKS, progress=False)
-        steady &= (twin.policy() == policy).all(axis=1)
-    taken = (twin.visits - agent.visits).astype(np.float64)  # (S, A)
-    total = taken.sum(axis=1, keepdims=True)
-    switching = ~steady[:, None] & (total > 0)
-    return np.where(switching, taken / np.maximum(total, 1.0), policy)

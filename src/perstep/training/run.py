@@ -78,7 +78,7 @@ def train(
         if received:
             raise Interrupted(received[0], agent.steps)
     write_metrics(agent, run.path(METRICS))
-    run.write(exact=exact_answers(agent, run.path(AGENT), optimum=not task.predicts), steps=agent.steps)
+    run.write(exact=exact_answers(agent), steps=agent.steps)
     draw(folder)
     run.write(finished=True)
     return agent
