@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -83,6 +84,7 @@ def test_truth_table_by_hand():
     assert (even["α/α_θ → 0"], even["Σ_{j≤yi} α_j / Σ_{j≤i} α_j → 1"]) == (False, True)
 
 
+@functools.cache
 def sums(power, squared=False):
     """Partial sums of 1/n^p (or its square) up to 10², 10⁴ and 10⁶."""
     terms = np.arange(1.0, 10**6 + 1) ** (-power * (2 if squared else 1))
@@ -111,6 +113,7 @@ def test_truth_table_against_partial_sums(alpha, theta):
     assert found["Σ_{j≤yi} α_j / Σ_{j≤i} α_j → 1"] == all(share_of_first_half(p) > 0.94 for p in (alpha, theta))
 
 
+@functools.cache
 def share_of_first_half(power):
     """Of the sum of 1/n^p up to 10⁶."""
     terms = np.arange(1.0, 10**6 + 1) ** -power

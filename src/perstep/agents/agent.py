@@ -252,7 +252,6 @@ class Agent(ABC):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Become the agent that was saved."""
         fill("rewards", self._rewards, arrays)
-        self.record_every(1, rows=len(arrays["record.reward_rate"]))
         self._record = new_record(self.config.theta_size, rows=len(arrays["record.reward_rate"]))
         fill("record", self._record, arrays)
         check_cursor(self._record)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import perstep.environments  # registers the worlds
+from perstep.environments.atari import game_of
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.pendulum import PendulumEnv, PendulumParameters
@@ -73,9 +74,11 @@ def open_world(env: World | Absent) -> Opened:
 
 
 def make(name: str, **settings: Any) -> Any:
-    """gymnasium.make, with the nearest names where there is no such world."""
+    """gymnasium.make, with the nearest names where there is no such world; an id of ALE means its game as agents see it."""
     import gymnasium
 
+    if (game := game_of(name)) is not None:
+        name, settings = "perstep/Atari-v0", {"game": game, **settings}
     try:
         return gymnasium.make(name, **settings)
     except gymnasium.error.DeprecatedEnv as error:

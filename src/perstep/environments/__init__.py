@@ -31,6 +31,7 @@ __all__ = [
 
 _FINITE = "perstep.environments.gym_env:"
 _PENDULUM = "perstep.environments.pendulum:PendulumEnv"
+_MINATAR = "perstep.environments.minatar:MinAtarEnv"
 
 WORLDS: dict[str, tuple[str, dict[str, str]]] = {
     "perstep/RedPillBluePill-v0": (_FINITE + "red_pill_blue_pill_env", {}),
@@ -38,6 +39,12 @@ WORLDS: dict[str, tuple[str, dict[str, str]]] = {
     "perstep/AccessControl-v0": (_FINITE + "access_control_env", {}),
     "perstep/InvertedPendulum-v0": (_PENDULUM, {"parameters": "inverted-pendulum"}),
     "perstep/PendulumSwingUp-v0": (_PENDULUM, {"parameters": "pendulum-swing-up"}),
+    "perstep/MinAtar-Asterix-v0": (_MINATAR, {"game": "asterix"}),
+    "perstep/MinAtar-Breakout-v0": (_MINATAR, {"game": "breakout"}),
+    "perstep/MinAtar-Freeway-v0": (_MINATAR, {"game": "freeway"}),
+    "perstep/MinAtar-Seaquest-v0": (_MINATAR, {"game": "seaquest"}),
+    "perstep/MinAtar-SpaceInvaders-v0": (_MINATAR, {"game": "space_invaders"}),
+    "perstep/Atari-v0": ("perstep.environments.atari:AtariEnv", {"game": "breakout"}),
 }
 """Gymnasium id → where the environment is made, and with which settings."""
 

@@ -18,6 +18,8 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.wrappers.common:TimeLimit": ("_elapsed_steps",),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
+    "perstep.environments.minatar:MinAtarEnv": ("state",),
+    "perstep.environments.atari:AtariEnv": ("state",),
 }
 
 

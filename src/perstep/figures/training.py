@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 SMOOTHED = 40  # the smooth line averages over this part (one in so many) of the run
 FEW = 20  # quantiles that are drawn with full lines
-EXACT = "exact, of its policy"
+EXACT = "exact"
 LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, "handlelength": 1.8}
 
 

@@ -1,0 +1,157 @@
+"""The record of a run: whatever its length, the same as computed at once from all the rewards, and never larger."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import perstep
+from perstep.compiled import compiled
+from perstep.recording import FILLED, PENDING, ROWS, WINDOW, History, new_record, note
+from perstep.rules import RewardEstimate, reward_estimate
+
+
+@compiled
+def note_all(record, sequence, estimate):
+    """Take down every reward; the estimate at step t is θ = (t, −t), b = ½, counted on in θ itself."""
+    for reward in sequence:
+        estimate.theta[0] += 1.0
+        estimate.theta[1] -= 1.0
+        note(record, reward, estimate)
+
+
+def recorded(sequence, window=1, rows=8):
+    record = new_record(2, window, rows)
+    estimate = RewardEstimate(np.zeros(2), np.array([0.5]), np.array([0.25, 0.75]))
+    note_all(record, np.asarray(sequence, float), estimate)
+    return record
+
+
+def windows_at_once(length, window, rows):
+    """The window after this many steps: doubled for as long as so many windows would not fit."""
+    while length // window >= rows:
+        window *= 2
+    return window
+
+
+def test_by_hand():
+    # Windows of 2 steps, 4 rows. Rewards 1 … 7: rows (1+2)/2, (3+4)/2, (5+6)/2 and 7 under way.
+    record = recorded([1, 2, 3, 4, 5, 6, 7], window=2, rows=4)
+    assert record.cursor.tolist() == [2, 3, 1]
+    assert record.pending.tolist() == [7.0]
+    history = History(record)
+    assert history.steps.tolist() == [2, 4, 6]
+    assert history.reward_rate.tolist() == [1.5, 3.5, 5.5]
+    assert history.average_reward.tolist() == [0.5, 0.5, 0.5]  # mean of (t, −t), plus ½
+    assert history.reward_quantiles.tolist() == [[2, -2], [4, -4], [6, -6]]
+    # The eighth reward fills the last row: windows of 4 now, (1+2+3+4)/4 and (5+6+7+8)/4, the later of the estimates.
+    record = recorded([1, 2, 3, 4, 5, 6, 7, 8], window=2, rows=4)
+    assert record.cursor.tolist() == [4, 2, 0]
+    assert History(record).reward_rate.tolist() == [2.5, 6.5]
+    assert History(record).reward_quantiles.tolist() == [[4, -4], [8, -8]]
+
+
+@given(
+    st.lists(st.floats(-1e3, 1e3), max_size=400),
+    st.integers(1, 7),
+    st.integers(1, 8).map(lambda half: 2 * half),
+)
+@example([1.0] * 16, 1, 2)  # two rows double at every power of two
+@example([1.0] * 15, 1, 2)
+@example([], 3, 4)
+def test_any_length_is_as_computed_at_once(sequence, window, rows):
+    record = recorded(sequence, window, rows)
+    history, length = History(record), len(sequence)
+    final = windows_at_once(length, window, rows)
+    full = length // final
+    ends = final * np.arange(1, full + 1)
+    assert (history.window, len(history)) == (final, full)
+    assert history.steps.tolist() == ends.tolist()
+    rates = np.array(sequence[: full * final]).reshape(full, final).mean(axis=1)
+    np.testing.assert_allclose(history.reward_rate, rates, rtol=0, atol=1e-9)
+    assert history.reward_quantiles.tolist() == [[end, -end] for end in ends]
+    assert history.average_reward.tolist() == [0.5] * full
+    assert record.cursor[PENDING] == length - full * final
+    assert record.pending[0] == pytest.approx(sum(sequence[full * final :]), abs=1e-9)
+
+
+@given(st.integers(0, 5000), st.integers(1, 50), st.integers(1, 10).map(lambda half: 2 * half))
+def test_between_half_and_all_of_the_rows_are_filled(length, window, rows):
+    record = recorded(np.ones(length), window, rows)
+    assert record.cursor[FILLED] < rows
+    if record.cursor[WINDOW] > window:  # it has doubled at least once
+        assert record.cursor[FILLED] >= rows // 2
+    assert record.cursor[FILLED] * record.cursor[WINDOW] + record.cursor[PENDING] == length
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=8), st.integers(1, 5))
+def test_stretches_are_as_one(lengths, window):
+    sequence = np.random.default_rng(sum(lengths)).normal(size=sum(lengths))
+    record = new_record(2, window, 8)
+    estimate = RewardEstimate(np.zeros(2), np.array([0.5]), np.array([0.25, 0.75]))
+    for piece in np.split(sequence, np.cumsum(lengths)[:-1]):
+        note_all(record, piece, estimate)
+    for found, expected in zip(record, recorded(sequence, window, 8), strict=True):
+        assert found.tolist() == expected.tolist()
+
+
+def test_memory_does_not_grow():
+    sizes = []
+    for length in (10, 1_000, 1_000_000):
+        record = recorded(np.zeros(length), rows=ROWS)
+        sizes.append(sum(array.nbytes for array in record))
+        assert len(History(record)) < ROWS
+    assert len(set(sizes)) == 1
+
+
+def test_an_agent_records_all_its_rewards():
+    # The average over all windows is the average of all rewards: here windows of 512 after 400,000 steps, and
+    # red-pill's rewards under a fixed policy average −0.6 with an sd of 0.4 over √400,000.
+    agent = perstep.TDLearning("perstep/RedPillBluePill-v0", [1, 1], rule="d2", num_quantiles=5).learn(400_000)
+    history = agent.history
+    assert history.window == windows_at_once(400_000, 1, ROWS) == 512
+    assert len(history) == 400_000 // 512
+    assert history.steps[-1] == 512 * (400_000 // 512)
+    assert history.reward_rate.mean() == pytest.approx(-0.6, abs=5 * 0.4 / np.sqrt(400_000))
+    assert history.reward_quantiles.shape == (len(history), 5)
+    assert history.average_reward == pytest.approx(history.reward_quantiles.mean(axis=1), abs=1e-12)
+
+
+def test_frame_has_a_row_a_window():
+    frame = History(recorded([1, 2, 3, 4, 5, 6, 7], window=2, rows=4)).frame()
+    assert frame.columns == ["step", "reward_rate", "average_reward", "theta_1", "theta_2"]
+    assert frame.dtypes == [polars.Int64, *[polars.Float64] * 4]
+    assert frame.row(1) == (4, 3.5, 0.5, 4.0, -4.0)
+    assert frame.height == 3
+
+
+def test_empty_history():
+    history = History(new_record(3))
+    assert len(history) == 0
+    assert (history.steps.size, history.reward_rate.size) == (0, 0)
+    assert history.reward_quantiles.shape == (0, 3)
+    frame = history.frame()
+    assert (frame.height, frame.columns[-1]) == (0, "theta_3")
+
+
+def test_what_is_read_is_a_copy():
+    record = recorded([1, 2, 3])
+    History(record).reward_rate[:] = 99
+    History(record).reward_quantiles[:] = 99
+    assert History(record).reward_rate.tolist() == [1, 2, 3]
+    assert History(record).reward_quantiles[:, 0].tolist() == [1, 2, 3]
+
+
+def test_history_says_what_it_is():
+    assert repr(History(recorded(range(7), window=2, rows=4))) == "History(3 windows of 2 steps)"
+
+
+def test_the_average_counts_the_offset():
+    record = new_record(4, 1, 4)
+    estimate = reward_estimate(4, 2.0)
+    estimate.offset[0] = 0.25
+    note(record, 1.0, estimate)
+    assert History(record).average_reward.tolist() == [2.25]
