@@ -1,7 +1,7 @@
 """What perstep is measured against: the listings in NumPy as a paper's reader would write them, and bare compiled kernels.
 
-The NumPy ones are vectorised over quantiles and otherwise literal. The bare kernels are one red-pill run written out in one function
-for numba, nothing recorded and nothing general: how fast a step can be on this machine.
+The NumPy ones are vectorised over quantiles and otherwise literal. The bare kernels are one red-pill run written out in one
+function for numba, nothing recorded and nothing general: how fast a step can be on this machine.
 """
 
 from __future__ import annotations

@@ -42,10 +42,10 @@ RANKS = {
     "studies": 8,
     "figures": 9,
     "report": 10,
-    "studies.reproduce": 10,  # a study runs, and its figures are drawn
-    "training": 11,
-    "": 12,  # perstep/__init__.py, the public names
-    "cli": 13,
+    "studies.reproduce": 11,  # a study runs, its figures are drawn, and its report is written
+    "training": 12,
+    "": 13,  # perstep/__init__.py, the public names
+    "cli": 14,
 }
 
 LEARNERS = {"tabular", "linear", "deep"}

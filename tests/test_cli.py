@@ -23,6 +23,7 @@ from perstep.training.flags import pairs, train_task
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 ACCESS = "perstep/AccessControl-v0"
+PENDULUM = "perstep/InvertedPendulum-v0"
 
 
 @pytest.fixture(autouse=True)
@@ -303,3 +304,74 @@ def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("perstep.studies.reproduce.reproduce", reproduce)
     assert main(["reproduce", "redpill", "--scale", "smoke", "--out", "x"]) == 1
     assert told == [(["redpill"], "smoke", Path("x"), False)]
+
+
+# A film --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_evaluation_is_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from PIL import Image
+
+    from perstep.training.film import film
+
+    run, gif = tmp_path / "a", tmp_path / "films" / "a.gif"
+    assert main(["train", "d2-actor-critic", PENDULUM, "--steps", "2000", "--out", str(run), "--quiet"]) == 0
+    words = ["evaluate", str(run), "--steps", "50", "--seed", "3", "--gif", str(gif), "--gif-steps", "40"]
+    assert main(words) == 0
+    assert str(gif) in capsys.readouterr().out
+    assert gif.stat().st_size < 600_000
+    with Image.open(gif) as opened:
+        assert (opened.format, opened.size, opened.info["loop"]) == ("GIF", (240, 240), 0)
+        assert 10 < getattr(opened, "n_frames", 1) <= 21  # the start and every second step; equal neighbours are one
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 50
+    assert [path.name for path in gif.parent.iterdir()] == ["a.gif"]
+
+    # The film shows the evaluation itself, with its exploration or without.
+    agent = perstep.load(run / training.AGENT)
+    for deterministic in (False, True):
+        rewards = film(agent, gif, 50, deterministic=deterministic, seed=3)
+        assert rewards.mean() == pytest.approx(agent.evaluate(50, deterministic, 3).average_reward, rel=1e-12)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_world_without_a_picture_is_not_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, gif = tmp_path / "a", tmp_path / "a.gif"
+    assert main(["train", "d2-q", ACCESS, "--steps", "100", "--out", str(run), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--gif", str(gif)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "AccessControl is a finite MDP, numbers without a picture" in said.err
+    assert main(["evaluate", str(run), "--gif", str(gif), "--gif-steps", "0"]) == 2
+    assert "gif_steps must be a whole number of at least 1" in capsys.readouterr().err
+    assert not gif.exists()
+
+
+def test_a_world_that_draws_no_pixels_is_not_filmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from perstep.environments.pendulum import PendulumEnv
+    from perstep.training.film import film
+
+    agent = perstep.ActorCritic(PENDULUM)
+    monkeypatch.setattr(PendulumEnv, "metadata", {"render_modes": ["ansi"]})
+    with pytest.raises(ValueError, match=r"InvertedPendulum-v0 offers 'ansi'\. Leave --gif out"):
+        film(agent, tmp_path / "a.gif")
+
+
+def test_a_film_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    from perstep.training.film import LOOKS, scaled, write_gif
+
+    noise = [
+        Image.fromarray(picture) for picture in np.random.default_rng(0).integers(0, 256, (4, 12, 10, 3), np.uint8)
+    ]
+    assert scaled(noise[0], 240).size == (200, 240)
+    sizes = []
+    for largest in (600_000, 12_000, 0):  # bytes: the first look, the second, and the last whatever it takes
+        monkeypatch.setattr("perstep.training.film.LARGEST", largest)
+        write_gif(tmp_path / "a.gif", noise, 50.0)
+        with Image.open(tmp_path / "a.gif") as opened:
+            sizes.append(max(opened.size))
+    assert sizes == [240, 156, 96] == [12 * (side // 12) for side, _ in LOOKS]

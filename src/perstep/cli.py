@@ -16,6 +16,7 @@ from tyro.conf import Positional, arg
 # What a command needs is imported when it runs: help, mistakes and the version should not wait for compilers.
 if TYPE_CHECKING:
     from perstep.agents import Agent
+    from perstep.studies.session import Orders
 
 HELP = """usage: perstep COMMAND ...
 
@@ -26,6 +27,8 @@ Reinforcement learning in tasks that never end: the average reward per step and 
                                             learn, and leave the agent, metrics and figures in a folder
   perstep evaluate FOLDER                   let a trained agent behave without learning
   perstep reproduce [EXPERIMENT ...]        the experiments of the paper
+  perstep sweep STUDY                       an experiment of your own: a grid of settings, many runs of each
+  perstep report FOLDER                     the results in a folder as one page, claims first
 
   perstep COMMAND --help                    everything that a command can be told
   perstep --version
@@ -64,7 +67,8 @@ def _run(words: list[str]) -> int:
         print(f"perstep {sys.modules['perstep'].__version__}")  # loaded, since this is a module of it
         return 0
     commands: dict[str, Callable[[list[str]], int]] = {
-        "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce,
+        "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce, "sweep": sweep,
+        "report": report,
     }  # fmt: skip
     if words[0] not in commands:
         from perstep.errors import unknown
@@ -186,6 +190,10 @@ class EvaluateFlags:
     """The agent's world, where the file alone cannot give it: the id of a Gymnasium environment."""
     world_settings: tuple[str, ...] = ()
     """Settings of that world, as order=accept-first."""
+    gif: Path | None = None
+    """File for a film of the first steps, where the world can draw itself."""
+    gif_steps: int = 200
+    """How many steps the film shows."""
 
 
 def evaluate(words: list[str]) -> int:
@@ -202,13 +210,20 @@ def evaluate(words: list[str]) -> int:
         raise FileNotFoundError(f"{flags.run} holds no {training.AGENT}. Give the folder of a training run.")
     env = None if flags.world is None else training.open_world(flags.world, pairs(flags.world_settings))
     agent = load(path, env)
+    if flags.gif is not None:
+        from perstep.training.film import film  # a library for pictures, which other evaluations need not wait for
+
+        film(agent, flags.gif, flags.gif_steps, deterministic=flags.deterministic, seed=flags.seed)
     earned = agent.evaluate(flags.steps, flags.deterministic, flags.seed)
     numbers = live.evaluation_numbers(earned.average_reward, earned.reward_distribution, earned.episode_returns)
     if flags.json:
         about = {"agent": type(agent).__name__, "rule": agent.config.rule, "steps_learnt": agent.steps}
         print(json.dumps({**about, "steps": flags.steps, "deterministic": flags.deterministic, **numbers}, indent=2))
     else:
-        Console().print(live.evaluation_table(flags.steps, numbers))
+        console = Console()
+        console.print(live.evaluation_table(flags.steps, numbers))
+        if flags.gif is not None:
+            console.print(f"[dim]{flags.gif}[/]", soft_wrap=True, highlight=False)
     return 0
 
 
@@ -222,6 +237,12 @@ class ReproduceFlags:
     """smoke: does it run; small: minutes; paper: as published."""
     out: Path = Path("results")
     """Folder for the results; runs that are there are not made again."""
+    engine: Literal["local", "ray"] = "local"
+    """local: all cores of this machine; ray: a Ray cluster."""
+    ray_address: str | None = None
+    """Address of the cluster; without one, Ray is started on this machine."""
+    shard: str | None = None
+    """i/n: only the configurations whose number leaves i when divided by n, as for an array of jobs."""
     retry_failed: bool = False
     """Make those again that failed."""
 
@@ -233,7 +254,69 @@ def reproduce(words: list[str]) -> int:
     flags = parsed(ReproduceFlags, "perstep reproduce", words)
     from perstep.studies.reproduce import reproduce as reproduce_parts  # after help and mistakes, which need not wait
 
-    return reproduce_parts(list(flags.parts), flags.scale, flags.out, retry_failed=flags.retry_failed)
+    return reproduce_parts(list(flags.parts), flags.scale, flags.out, _orders(flags, ["reproduce", *words]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepFlags:
+    """A study of your own: an algorithm in a world over a grid of settings, many runs of each."""
+
+    study: Annotated[Positional[Path], arg(metavar="STUDY")]
+    """A .yaml or .json file, or a .py file that defines STUDY."""
+    out: Path = Path("results")
+    """Folder for the results; runs that are there are not made again."""
+    engine: Literal["local", "ray"] = "local"
+    """local: all cores of this machine; ray: a Ray cluster."""
+    ray_address: str | None = None
+    """Address of the cluster; without one, Ray is started on this machine."""
+    shard: str | None = None
+    """i/n: only the configurations whose number leaves i when divided by n, as for an array of jobs."""
+    retry_failed: bool = False
+    """Make those again that failed."""
+
+
+def sweep(words: list[str]) -> int:
+    """`perstep sweep`."""
+    from perstep.training.flags import parsed
+
+    flags = parsed(SweepFlags, "perstep sweep", words)
+    from perstep.studies.sweep import sweep as sweep_study
+
+    return sweep_study(flags.study, flags.out, _orders(flags, ["sweep", *words]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFlags:
+    """Results as one page that needs no network: the claims of the paper and their verdicts, figures, timing."""
+
+    results: Annotated[Positional[Path], arg(metavar="RESULTS")]
+    """Folder that `perstep reproduce` wrote into."""
+    out: Path | None = None
+    """The page; report.html in that folder unless given."""
+
+
+def report(words: list[str]) -> int:
+    """`perstep report`."""
+    from perstep.training.flags import parsed
+
+    flags = parsed(ReportFlags, "perstep report", words)
+    from perstep.report import report as write_report
+
+    print(write_report(flags.results, flags.out))
+    return 0
+
+
+def _orders(flags: ReproduceFlags | SweepFlags, words: list[str]) -> Orders:
+    from perstep.studies.engine import WHOLE, Shard
+    from perstep.studies.engines import engine_named
+    from perstep.studies.session import Orders
+
+    return Orders(
+        engine=engine_named(flags.engine, flags.ray_address),
+        shard=WHOLE if flags.shard is None else Shard.of(flags.shard),
+        retry_failed=flags.retry_failed,
+        command=shlex.join(["perstep", *words]),
+    )
 
 
 if __name__ == "__main__":

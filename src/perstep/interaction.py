@@ -16,6 +16,7 @@ from perstep import linear, tabular
 from perstep.compiled import compiled, inlined
 from perstep.environments import pendulum
 from perstep.environments.world import start, step
+from perstep.environments.world_state import kinds
 from perstep.randomness import draw
 from perstep.recording import note
 from perstep.tiles import active_tiles
@@ -199,9 +200,13 @@ class GymnasiumWorld:
         if self.action is None:
             self.action = learner.act(self.point)
         for moment in range(clock, clock + num_steps):
-            observation, reward, terminated, truncated, _ = self.env.step(self.action)
-            reward = finite(reward, moment)
-            next_point = resume = learner.read(observation)
+            try:
+                observation, reward, terminated, truncated, _ = self.env.step(self.action)
+                reward = finite(reward, moment)
+                next_point = resume = learner.read(observation)
+            except BaseException:  # the world has moved on and the agent has not: they meet again at a reset
+                self.point = self.action = None
+                raise
             if terminated or truncated:
                 resume = learner.read(self.reset())
             if terminated:
@@ -215,10 +220,13 @@ class GymnasiumWorld:
         """Another environment made as this one was; None where that is not known, as with a wrapper that says nothing."""
         import gymnasium
 
+        if self.env.spec is None:
+            return None
         try:
-            return gymnasium.make(self.env.spec) if self.env.spec is not None else None
+            made = gymnasium.make(self.env.spec)
         except (gymnasium.error.Error, ValueError, TypeError):
             return None
+        return next((env for env in (made, made.unwrapped) if kinds(env) == kinds(self.env)), None)
 
     def follow(
         self, choose: Callable[[Any], Any], num_steps: int, seed: int | None
@@ -249,10 +257,13 @@ class GymnasiumWorld:
 
 def finite(reward: Any, moment: int) -> float:
     """The reward as a number, or a sentence about what came instead."""
-    value = float(reward)
+    try:
+        value = float(reward)
+    except (TypeError, ValueError):
+        value = math.nan
     if not math.isfinite(value):
         raise BadReward(
-            f"At step {moment} the world gave the reward {value}, from which nothing can be learnt. "
+            f"At step {moment} the world gave the reward {reward}, from which nothing can be learnt. "
             "Mend the world's reward; the agent is as it was before this step."
         )
     return value

@@ -83,10 +83,10 @@ def _diagnosis(file: Path) -> str:
         head = opened.read(16)
     if not head:
         return "it is empty"
+    if len(head) >= 8 and 2 <= int.from_bytes(head[:8], "little") < 100_000_000 and head[8:9] == b"{":
+        return "it looks cut off or damaged"
     if head[:1] == b"\x80":
         return "it looks like a pickle, which perstep never loads since loading one can run any code"
     if head[:2] == b"PK":
         return "it looks like a zip archive, perhaps of PyTorch or Stable-Baselines3"
-    if len(head) >= 8 and 2 <= int.from_bytes(head[:8], "little") < 100_000_000 and head[8:9] == b"{":
-        return "it looks cut off or damaged"
     return "it has no safetensors header"

@@ -5,21 +5,26 @@ from __future__ import annotations
 import pytest
 
 from perstep.algorithms import ALGORITHMS
-from perstep.config import QLearningConfig
+from perstep.config import ActorCriticConfig, QLearningConfig
 from perstep.errors import UnknownName
-from perstep.studies.catalog import REDPILL, SCALES, STUDIES, scale_named, setting_name
+from perstep.studies.catalog import ATARI, PENDULUM, REDPILL, SCALES, STUDIES, scale_named, setting_name
 
 EVERY = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 
 
 def test_the_grids_have_the_paper_s_sizes():
     assert [len(study.settings) for study in REDPILL] == [35, 70, 70]
+    assert [len(study.settings) for study in PENDULUM] == [120, 240, 240]
+    assert [len(study.settings) for study in ATARI] == 3 * [24, 48, 48]  # a row a game
+    assert len(STUDIES) == 15  # no two have one name
 
 
 @EVERY
 def test_a_figure_s_setting_is_in_the_grid(study):
     assert study.tuned in study.settings
     assert study.traced is None or study.traced in study.settings
+    for setting in filter(None, (study.tuned, study.traced)):
+        assert list(setting) == list(study.grid)  # since a file is named in this order
 
 
 @EVERY
@@ -39,6 +44,41 @@ def test_a_scale_changes_steps_and_runs_only(study, scale):
     assert scaled.steps <= study.steps
     assert scaled.num_runs <= study.num_runs
     assert scaled.steps % scaled.window == 0  # so that the windows' rates average to the average reward
+
+
+def test_the_pendulum_s_settings_are_the_paper_s():
+    for study in PENDULUM:
+        scaled = study.at(scale_named("paper"))
+        assert (scaled.world, scaled.steps, scaled.num_runs) == ("perstep/InvertedPendulum-v0", 10_000, 10)
+        assert scaled.seeds == [1000 * i for i in range(10)]
+        assert scaled.grid["step_size"] == (2e-4, 2e-3, 2e-2, 2e-1)
+        assert scaled.grid["reward_ratio"] == (1e-3, 1e-2, 1e-1, 1.0, 2.0)
+        assert scaled.grid["policy_ratio"] == (1e-2, 1e-1, 1.0, 2.0, 10.0, 100.0)
+        assert scaled.fixed == {
+            "tilings": 32, "tiles": 8, "huber": 1.0, "initial_average_reward": 0.0, "initial_value": 0.0,
+        }  # fmt: skip
+    differential, d2, d3 = PENDULUM
+    assert differential.tuned == {"step_size": 2e-2, "reward_ratio": 1e-2, "policy_ratio": 1e-1}
+    assert d2.tuned == {"step_size": 2e-2, "reward_ratio": 1e-1, "policy_ratio": 1e-1, "num_quantiles": 10}
+    assert d3.tuned == {"step_size": 2e-1, "reward_ratio": 1e-3, "policy_ratio": 1e-1, "num_quantiles": 10}
+    assert (differential.traced, d2.traced, d3.traced) == (None, d2.tuned, d3.tuned)  # Fig. C.5 and C.6
+    defaults = ActorCriticConfig()
+    assert (defaults.divide_by_tilings, defaults.wrap, defaults.table_size) == (False, (), None)
+
+
+def test_atari_s_settings_are_the_paper_s():
+    fixed = {
+        "replay_capacity": 100_000, "learning_starts": 100, "batch_size": 32, "target_step_size": 0.005, "huber": 1.0,
+        "initial_average_reward": 0.25,
+    }  # fmt: skip
+    for study in ATARI:
+        assert study.world in ("ALE/Breakout-v5", "ALE/BeamRider-v5", "ALE/Freeway-v5")
+        assert (study.steps, study.num_runs) == (3_000_000 if "Freeway" in study.world else 1_000_000, 5)
+        assert study.grid["step_size"] == (2e-6, 2e-5, 2e-4, 2e-3)
+        assert study.grid["reward_ratio"] == (1e-2, 1e-1, 1.0, 2.0, 10.0, 100.0)
+        tracking = {} if study.rule == "differential" else {"reward_tracking": "batch-mean"}
+        assert study.fixed == fixed | tracking
+    assert ATARI[1].name == "atari/Breakout/d2-deep-q"
 
 
 def test_the_paper_s_scale_is_the_paper():

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from perstep.studies import redpill
+from perstep.studies import comparison, redpill
 from perstep.studies.catalog import REDPILL
 from perstep.studies.results import SCHEMA, Results
 
@@ -83,14 +83,14 @@ def test_tuned_is_best(results):
     for setting in D2.settings:
         results.write(D2, setting, rows(D2, setting, average_reward=[-0.65, -0.66]))
     results.write(D2, D2.tuned, rows(D2, D2.tuned, average_reward=[-0.605, -0.606]))
-    assert redpill.tuned_is_best(results, D2).measured == "-0.6055 over all steps, rank 1"
+    assert comparison.tuned_is_best(results, D2).measured == "-0.6055 over all steps, rank 1"
     other = D2.settings[0]
     results.write(D2, other, rows(D2, other, average_reward=[-0.600, -0.610]))  # better in one, worse in the other
     results.write(D2, other, rows(D2, other, average_reward=[-0.600, -0.608]))
-    claim = redpill.tuned_is_best(results, D2)  # differences +0.005 and −0.002: 0.0015 ± 0.0069
+    claim = comparison.tuned_is_best(results, D2)  # differences +0.005 and −0.002: 0.0015 ± 0.0069
     assert claim.holds
     assert (
         "rank 2; the best, α = 2e-05, η = 0.001, m = 10, has -0.6040 and is 0.00150 ± 0.00686 ahead" in claim.measured
     )
     results.write(D2, other, rows(D2, other, average_reward=[-0.600, -0.601]))
-    assert not redpill.tuned_is_best(results, D2).holds
+    assert not comparison.tuned_is_best(results, D2).holds

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
+import polars as pl
 import pytest
 
 from perstep.errors import UnknownName
@@ -26,11 +28,23 @@ def test_a_whole_part_and_once_more(tmp_path, capsys, monkeypatch):
             assert path.stat().st_size > 2000
             assert path.name in told
     picture = (folder / "figures" / "figure_2.png").read_bytes()
+    claims = json.loads((folder / "claims.json").read_text())
+    assert {claim["verdict"] for claim in claims} <= {"holds", "does not hold"}
+    assert [claim["figure"] for claim in claims if claim["where"] in ("Fig. 2c", "Fig. C.4")] == [
+        "figure_2",
+        "figure_c4",
+    ]
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert (provenance["runs"], provenance["sessions"], provenance["engine"]) == (350, 1, "local")
+    assert {"python", "numpy", "numba", "perstep"} <= provenance["versions"].keys()
+    every = pl.scan_parquet(folder / "**/*.parquet").collect()  # the line of the documentation
+    assert every.height == 350
 
     one = dataclasses.replace(PARTS["redpill"], figures={"figure_2": PARTS["redpill"].figures["figure_2"]})
     monkeypatch.setitem(reproduce.PARTS, "redpill", one)  # to draw all once more would only take time
     assert reproduce.reproduce([], "smoke", tmp_path) == 0  # none named: all there are
     assert "everything is there; nothing had to run" in capsys.readouterr().out
+    assert json.loads((folder / "provenance.json").read_text()) == provenance  # nothing ran, so it tells of what did
     assert picture == (folder / "figures" / "figure_2.png").read_bytes()
 
 
@@ -48,7 +62,9 @@ def test_a_failure_is_told_and_all_else_is_drawn(tmp_path, capsys, monkeypatch):
     assert "epsilon must be a finite number between 0 and 1, but 2.0 came." in told
     assert "--retry-failed" in told
     assert "figure_3 is not drawn. All runs of redpill/differential-q" in told
-    assert "The claims are not judged." in told
+    verdicts = [claim["verdict"] for claim in json.loads((tmp_path / "redpill/smoke/claims.json").read_text())]
+    assert verdicts.count("not run") >= 6  # all that have to do with differential, and what `few` leaves out
+    assert told.count("not run") == verdicts.count("not run")
     assert (tmp_path / "redpill/smoke/figures/figure_c2_d2.png").exists()
 
 

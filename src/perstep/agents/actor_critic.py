@@ -34,6 +34,8 @@ class ActorCritic(Agent):
         super().__init__(env, config)
         self.tiles, self._actions = self._features()
         """The tile coder of the observations."""
+        absent, env = self._opened.absent, self._opened.env
+        self._shape = tuple(absent.spaces["shape"] if absent is not None else env.observation_space.shape)
         tilings, actions, n = config.tilings, self._actions.count, config.value_size
         decay = config.value_decay
         self._run = linear.Run(
@@ -70,9 +72,13 @@ class ActorCritic(Agent):
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
         points = np.asarray(observation, np.float64)
+        if points.shape != self._shape and points.shape[1:] != self._shape:
+            raise ValueError(
+                f"An observation has shape {self._shape}, and a batch of them one axis more in front, but {points.shape} came."
+            )
         choose = self._chooser(self._prediction_generator, deterministic)
-        chosen = [choose(point) for point in np.atleast_2d(points)]
-        return (chosen[0] if points.ndim == 1 else np.array(chosen)), None
+        chosen = [choose(point) for point in points.reshape(-1, self.tiles.dimensions)]
+        return (chosen[0] if points.shape == self._shape else np.array(chosen)), None
 
     @property
     def clipped(self) -> int:
@@ -170,7 +176,8 @@ class ActorCritic(Agent):
         self._actions.one(operator.index(action))
 
     def _spaces(self) -> dict[str, Any]:
-        return {"low": list(self.tiles.low), "high": list(self.tiles.high), "actions": self._actions.to_json()}
+        bounds = {"low": list(self.tiles.low), "high": list(self.tiles.high)}
+        return {**bounds, "shape": list(self._shape), "actions": self._actions.to_json()}
 
     def _arrays(self) -> storage.Arrays:
         return {**flatten("weights", self._run.weights), "state": self._state}

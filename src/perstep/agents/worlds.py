@@ -13,7 +13,7 @@ from perstep.environments.atari import game_of
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.pendulum import PendulumEnv, PendulumParameters
-from perstep.environments.world_state import WATCHING, kind, restore, snapshot
+from perstep.environments.world_state import WATCHING, kind, restore, snapshot, time_limit
 from perstep.errors import unknown
 from perstep.interaction import GymnasiumWorld
 from perstep.storage import Arrays, BadFile
@@ -99,7 +99,7 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     spec = world.env.spec
     about: dict[str, Any] = {"kind": "gymnasium", "name": str(world.env.unwrapped), "spaces": spaces}
     if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs):
-        about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": spec.max_episode_steps or -1}
+        about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": time_limit(world.env) or -1}
     state = None if world.point is None else snapshot(world.env)
     about["resumes"] = "from the same state" if state or world.point is None else "from a fresh reset"
     if state is not None:
@@ -138,7 +138,7 @@ def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
         warnings.warn(
             f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world; "
             "what it has learnt is complete.",
-            stacklevel=4,
+            stacklevel=5,  # whoever called load
         )
     if "state" not in about:
         return

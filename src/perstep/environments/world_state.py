@@ -39,6 +39,19 @@ def _layers(env: Any) -> list[Any]:
     return [layer for layer in layers if kind(layer) not in WATCHING]
 
 
+def kinds(env: Any) -> list[str]:
+    """The classes of a world and its wrappers, from the outermost, but for those that only watch."""
+    return [kind(layer) for layer in _layers(env)]
+
+
+def time_limit(env: Any) -> int | None:
+    """The steps after which a wrapper cuts an episode short, whatever the world's spec says; None where none does."""
+    limits = [
+        layer._max_episode_steps for layer in _layers(env) if kind(layer) == "gymnasium.wrappers.common:TimeLimit"
+    ]
+    return int(limits[0]) if limits else None
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {"array": value.tolist(), "dtype": str(value.dtype)}
@@ -76,7 +89,7 @@ def snapshot(env: Any) -> dict[str, Any] | None:
 def restore(env: Any, taken: dict[str, Any]) -> bool:
     """Put `env` into a state taken by `snapshot`, if it is the same kind of world in the same wrappers; says whether it is."""
     layers = _layers(env)
-    if [kind(layer) for layer in layers] != [saved["kind"] for saved in taken["layers"]]:
+    if kinds(env) != [saved["kind"] for saved in taken["layers"]]:
         return False
     for layer, saved in zip(layers, taken["layers"], strict=True):
         for name in CHANGING.get(kind(layer), ()):

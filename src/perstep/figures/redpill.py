@@ -10,14 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from perstep.distribution import Distribution
-from perstep.figures import style
+from perstep.figures import curves, style
 from perstep.quantiles import levels
 from perstep.studies.catalog import Study
-from perstep.studies.redpill import label, optimal_rewards, tuning
+from perstep.studies.comparison import label, tuning
+from perstep.studies.redpill import optimal_rewards
 from perstep.studies.results import Results
-from perstep.studies.statistics import Floats, mean_and_error, rolling_mean
 
-ROLLING = 1000  # steps of the rolling mean, as the authors plot it
 WORST, BEST = -0.70, -0.60  # always red and always blue: the ends of every heat map, so that they compare
 
 
@@ -42,20 +41,13 @@ def figure_3(results: Results) -> Figure:
     """
     figure, both = style.panels(2, 3.2, ratios=(1, 1.6), sharey=True)
     for study in results.studies.values():
-        rates = np.array(results.runs(study, study.tuned)["reward_rate"].to_list())  # (runs, windows)
-        size = min(ROLLING // study.window, rates.shape[1])
-        mean, error = mean_and_error(rolling_mean(rates, size))
-        steps = study.window * np.arange(size, rates.shape[1] + 1)
-        line = style.RULE_LINES[study.rule]
-        for axes in both:
-            axes.plot(steps, mean, label=f"{label(study)} Q-learning", **line)
-            axes.fill_between(steps, mean - error, mean + error, color=line["color"], alpha=0.2, lw=0)
+        curves.rolling_rewards(both, results, study, f"{label(study)} Q-learning")
     for axes, last, title in zip(both, (study.steps // 10, study.steps), ("the first tenth", "the whole"), strict=True):
         exact = optimal_rewards(study.fixed["epsilon"]).mean
         axes.axhline(exact, color=style.BLACK, lw=0.9, ls=":", label="optimal policy, exact")
-        axes.set_title(f"{title} of {len(rates)} runs")
+        axes.set_title(f"{title} of {study.num_runs} runs")
         style.steps_axis(axes, last)
-    both[0].set_ylabel(f"reward per step\n(rolling mean over {size * study.window:,} steps)")
+    both[0].set_ylabel(f"reward per step\n(rolling mean over {curves.rolling_steps(study):,} steps)")
     both[1].legend(loc="lower right", title="mean and 95 % interval", alignment="left")
     return figure
 
@@ -85,8 +77,8 @@ def figure_c4(results: Results) -> Figure:
     """
     study = results.studies["d3-q"]
     figure, (axes,) = style.panels(1, 3.2, 5.6)
-    steps, traces = _traces(results, study, "return_quantile_trace")
-    _lines(axes, steps, traces)
+    steps, traces = curves.traces(results, study, "return_quantile_trace")
+    curves.quantile_lines(axes, steps, traces)
     axes.set_ylabel("differential return\n(blue world, blue pill)")
     for text, place in (("highest", -1), ("lowest", 0)):
         level = levels(traces.shape[2])[place]
@@ -110,7 +102,7 @@ def _convergence(results: Results, study: Study) -> Figure:
     """Three panels with the reward upwards in all of them, so that a line in c) ends at its dot in b) and its place in a)."""
     figure, (density, quantiles, lines) = style.panels(3, 3.0, ratios=(1, 1, 2.2), sharey=True)
     exact = optimal_rewards(study.fixed["epsilon"])
-    steps, traces = _traces(results, study, "reward_quantile_trace")
+    steps, traces = curves.traces(results, study, "reward_quantile_trace")
     tau, values = exact.levels_and_quantiles(traces.shape[2])
     _density(density, exact)
     quantiles.scatter(tau, values, c=style.level_colours(tau.size), s=18, zorder=3)
@@ -118,7 +110,7 @@ def _convergence(results: Results, study: Study) -> Figure:
     quantiles.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     for value, colour in zip(values, style.level_colours(tau.size), strict=True):
         lines.axhline(value, color=colour, lw=1.0, ls=":")
-    _lines(lines, steps, traces)
+    curves.quantile_lines(lines, steps, traces)
     lines.plot([], [], color="black", lw=1.0, ls=":", label="exact quantile")
     lines.set_title(f"c) {label(study)}'s estimates θ")
     lines.set_ylim(values.min() - 0.12, 0.06)
@@ -136,23 +128,6 @@ def _density(axes: Axes, exact: Distribution) -> None:
         textcoords="offset points", ha="right", va="bottom", fontsize=8,
     )  # fmt: skip
     axes.set(xlabel="density", ylabel="reward per step", title="a) optimal rewards")
-
-
-def _traces(results: Results, study: Study, column: str) -> tuple[Floats, Floats]:
-    """When the quantiles were looked at (T,), and what they were. (runs, T, m)"""
-    assert study.traced is not None
-    runs = results.runs(study, study.traced)
-    return np.array(runs["trace_steps"][0].to_list()), np.array(runs[column].to_list())
-
-
-def _lines(axes: Axes, steps: Floats, traces: Floats) -> None:
-    """A line for each quantile: the mean over runs, and behind it the first run, which wanders as any single run does."""
-    for i, colour in enumerate(style.level_colours(traces.shape[2])):
-        axes.plot(steps, traces[0, :, i], color=colour, lw=0.6, alpha=0.45)
-        axes.plot(steps, traces[:, :, i].mean(axis=0), color=colour, lw=1.3)
-    axes.plot([], [], color="black", lw=1.3, label=f"mean of {len(traces)} runs")
-    axes.plot([], [], color="black", lw=0.6, alpha=0.45, label="one run")
-    style.steps_axis(axes, int(steps[-1]))
 
 
 def _heat_maps(results: Results, study: Study) -> Figure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -48,11 +49,15 @@ class Study:
     window: int
     """Steps over which a reward rate is taken; divides `steps`."""
     tuned: Setting
-    """What the paper found best: these runs keep their reward rate over time."""
+    """What the paper found best: these runs keep their reward rate over time. Empty where nobody knows: then all runs keep it."""
     traced: Setting | None = None
     """What the paper shows the convergence of: these runs keep their quantiles over time."""
     traced_pair: tuple[int, int] | None = None
     """State and action whose return quantiles are traced."""
+    world_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords of gymnasium.make."""
+    own_seeds: tuple[int, ...] = ()
+    """The seeds, where they are not to be the paper's; as many as runs."""
 
     @property
     def name(self) -> str:
@@ -72,7 +77,7 @@ class Study:
     @property
     def seeds(self) -> list[int]:
         """One a run."""
-        return [SEED_STRIDE * i for i in range(self.num_runs)]
+        return list(self.own_seeds[: self.num_runs]) or [SEED_STRIDE * i for i in range(self.num_runs)]
 
     def at(self, scale: Scale) -> Study:
         """This study with fewer steps and runs."""
@@ -82,13 +87,31 @@ class Study:
 
     def description(self, setting: Setting) -> str:
         """All that decides a run besides its seed, as one line of JSON: results of another description are not ours."""
-        about = {"world": self.world, "algorithm": self.algorithm, "steps": self.steps, "window": self.window}
+        about: dict[str, Any] = {
+            "world": self.world,
+            "algorithm": self.algorithm,
+            "steps": self.steps,
+            "window": self.window,
+        }
+        if self.world_settings:
+            about["world_settings"] = dict(self.world_settings)
         return json.dumps({**about, "settings": {**self.fixed, **setting}}, sort_keys=True)
 
 
 def setting_name(setting: Setting) -> str:
     """As in "step_size=0.002,reward_ratio=2": a configuration's name for ever, and its file's."""
-    return ",".join(f"{name}={value:g}" for name, value in setting.items())
+    return ",".join(f"{name}={_value_name(value)}" for name, value in setting.items())
+
+
+def _value_name(value: Any) -> str:
+    """Numbers in few digits unless that would be another number; a falling step size as "0.5~0.8"; nothing a file may not have."""
+    if isinstance(value, Mapping):
+        return "~".join(map(_value_name, value.values()))
+    if isinstance(value, list | tuple):
+        return "+".join(map(_value_name, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return re.sub(r"[^\w.+-]", "_", str(value))
 
 
 SCALES = {
@@ -100,38 +123,109 @@ SCALES = {
     )
 }
 
-STEP_SIZES = (2e-5, 2e-4, 2e-3, 2e-2, 2e-1)
-REWARD_RATIOS = (1e-3, 1e-2, 1e-1, 1.0, 2.0, 10.0, 100.0)
 NUM_QUANTILES = (10, 51)
 
 
-def _red_pill(algorithm: str, tuned_step_size: float, *, quantiles: bool) -> Study:
-    """50 runs of 100k steps, ε = 0.1, all first guesses zero. The three differ in quantiles and the tuned step size only."""
-    grid: dict[str, tuple[float, ...]] = {"step_size": STEP_SIZES, "reward_ratio": REWARD_RATIOS}
-    tuned: dict[str, float] = {"step_size": tuned_step_size, "reward_ratio": 2.0}
-    traced: dict[str, float] = {"step_size": 2e-4, "reward_ratio": 2.0, "num_quantiles": 10}
+def _grid(
+    step_sizes: tuple[float, ...], reward_ratios: tuple[float, ...], algorithm: str, **more: tuple[float, ...]
+) -> dict[str, tuple[float, ...]]:
+    """α × η, what a learner adds to them, and for the distributional rules the number of quantiles."""
+    grid = {"step_size": step_sizes, "reward_ratio": reward_ratios, **more}
+    return grid if algorithm.startswith("differential") else grid | {"num_quantiles": NUM_QUANTILES}
+
+
+def _red_pill(algorithm: str, tuned: Setting) -> Study:
+    """50 runs of 100k steps, ε = 0.1, all first guesses zero."""
+    traced = {"step_size": 2e-4, "reward_ratio": 2.0, "num_quantiles": 10}
     return Study(
         part="redpill",
         algorithm=algorithm,
         world="perstep/RedPillBluePill-v0",
-        grid=grid | {"num_quantiles": NUM_QUANTILES} if quantiles else grid,
+        grid=_grid((2e-5, 2e-4, 2e-3, 2e-2, 2e-1), (1e-3, 1e-2, 1e-1, 1.0, 2.0, 10.0, 100.0), algorithm),
         fixed={"epsilon": 0.1, "initial_average_reward": 0.0, "initial_value": 0.0},
         steps=100_000,
         num_runs=50,
         window=100,
-        tuned=tuned | {"num_quantiles": 51} if quantiles else tuned,
-        traced=traced if quantiles else None,
+        tuned=tuned,
+        traced=None if algorithm.startswith("differential") else traced,
         traced_pair=(1, 1) if algorithm == "d3-q" else None,  # the blue world, the blue pill
     )
 
 
+def _pendulum(algorithm: str, tuned: Setting) -> Study:
+    """10 runs of 10k steps, 32 tilings of 8 × 8, λ = 1, all first guesses zero; Fig. C.5 and C.6 show the tuned settings."""
+    policy_ratios = (1e-2, 1e-1, 1.0, 2.0, 10.0, 100.0)
+    return Study(
+        part="pendulum",
+        algorithm=algorithm,
+        world="perstep/InvertedPendulum-v0",
+        grid=_grid((2e-4, 2e-3, 2e-2, 2e-1), (1e-3, 1e-2, 1e-1, 1.0, 2.0), algorithm, policy_ratio=policy_ratios),
+        fixed={"tilings": 32, "tiles": 8, "huber": 1.0, "initial_average_reward": 0.0, "initial_value": 0.0},
+        steps=10_000,
+        num_runs=10,
+        window=100,
+        tuned=tuned,
+        traced=None if algorithm.startswith("differential") else tuned,
+    )
+
+
+def _atari(game: str, steps: int, algorithm: str, tuned: Setting) -> Study:
+    """5 runs for the tuning. The first guess of the average reward and of θ is 0.25; θ follows the mean of a batch, as printed."""
+    tracking = {} if algorithm.startswith("differential") else {"reward_tracking": "batch-mean"}
+    return Study(
+        part=f"atari/{game}",
+        algorithm=algorithm,
+        world=f"ALE/{game}-v5",
+        grid=_grid((2e-6, 2e-5, 2e-4, 2e-3), (1e-2, 1e-1, 1.0, 2.0, 10.0, 100.0), algorithm),
+        fixed={
+            "replay_capacity": 100_000,
+            "learning_starts": 100,
+            "batch_size": 32,
+            "target_step_size": 0.005,
+            "huber": 1.0,
+            "initial_average_reward": 0.25,
+            **tracking,
+        },
+        steps=steps,
+        num_runs=5,
+        window=100,
+        tuned=tuned,
+    )
+
+
+def _setting(
+    step_size: float, reward_ratio: float, num_quantiles: int | None = None, *, policy_ratio: float | None = None
+) -> Setting:
+    """A tuned setting, in the order of the grids, which is that of file names."""
+    values = {"step_size": step_size, "reward_ratio": reward_ratio, "policy_ratio": policy_ratio}
+    return {name: value for name, value in (values | {"num_quantiles": num_quantiles}).items() if value is not None}
+
+
 REDPILL = (
-    _red_pill("differential-q", 2e-3, quantiles=False),  # 35 configurations
-    _red_pill("d2-q", 2e-3, quantiles=True),  # 70
-    _red_pill("d3-q", 2e-2, quantiles=True),  # 70
+    _red_pill("differential-q", _setting(2e-3, 2.0)),  # 35 configurations
+    _red_pill("d2-q", _setting(2e-3, 2.0, 51)),  # 70
+    _red_pill("d3-q", _setting(2e-2, 2.0, 51)),  # 70
 )
 
-STUDIES = {study.name: study for study in REDPILL}
+PENDULUM = (
+    _pendulum("differential-actor-critic", _setting(2e-2, 1e-2, policy_ratio=0.1)),  # 120
+    _pendulum("d2-actor-critic", _setting(2e-2, 1e-1, 10, policy_ratio=0.1)),  # 240
+    _pendulum("d3-actor-critic", _setting(2e-1, 1e-3, 10, policy_ratio=0.1)),  # 240
+)
+
+ATARI = (
+    _atari("Breakout", 1_000_000, "differential-deep-q", _setting(2e-5, 10.0)),  # 24, the first column of Table C.1
+    _atari("Breakout", 1_000_000, "d2-deep-q", _setting(2e-5, 100.0, 10)),  # 48, C.2
+    _atari("Breakout", 1_000_000, "d3-deep-q", _setting(2e-5, 100.0, 51)),  # 48, C.3
+    _atari("BeamRider", 1_000_000, "differential-deep-q", _setting(2e-6, 1e-2)),
+    _atari("BeamRider", 1_000_000, "d2-deep-q", _setting(2e-3, 100.0, 10)),
+    _atari("BeamRider", 1_000_000, "d3-deep-q", _setting(2e-4, 1.0, 51)),
+    _atari("Freeway", 3_000_000, "differential-deep-q", _setting(2e-3, 10.0)),
+    _atari("Freeway", 3_000_000, "d2-deep-q", _setting(2e-5, 2.0, 10)),
+    _atari("Freeway", 3_000_000, "d3-deep-q", _setting(2e-5, 2.0, 51)),
+)
+
+STUDIES = {study.name: study for study in (*REDPILL, *PENDULUM, *ATARI)}
 
 
 def scale_named(name: str) -> Scale:

@@ -1,22 +1,38 @@
-"""How a study runs: every run is a function of (study, setting, seed), so threads, order and interruptions change nothing."""
+"""How a study becomes complete: find what is not there, let an engine run it, publish each configuration when its last run ends."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import Future, ThreadPoolExecutor
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from perstep.agents import Agent, QLearning, make_agent
-from perstep.agents.worlds import open_world
 from perstep.progress import Bar
-from perstep.studies.catalog import Setting, Study
-from perstep.studies.results import SCHEMA, Results, Row
+from perstep.studies.engines import Engine, LocalEngine
+from perstep.studies.results import Results, Row
+from perstep.studies.runs import TRACE_POINTS, Unit, run
 
-TRACE_POINTS = 200  # looks at the quantiles of a traced run: more than a figure can show
+
+@dataclass(frozen=True)
+class Shard:
+    """One of `count` equal shares of a study: the configurations whose number leaves `index` when divided by `count`."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def of(cls, text: str) -> Shard:
+        """From "i/n", as in --shard 0/4."""
+        index, slash, count = text.partition("/")
+        if slash and index.isdecimal() and count.isdecimal() and int(index) < int(count):
+            return cls(int(index), int(count))
+        raise ValueError(f"A shard is i/n with i from 0 to n − 1, as 0/4, 1/4, 2/4 and 3/4, but {text!r} came.")
+
+    def __contains__(self, index: int) -> bool:
+        return index % self.count == self.index
+
+
+WHOLE = Shard(0, 1)
 
 
 @dataclass(frozen=True)
@@ -25,7 +41,10 @@ class Failure:
 
     path: Path
     """Its file, which holds the runs that did."""
+    runs: str
+    """How many of its runs, as in "2 of 50"."""
     error: str
+    """Of the first of them."""
 
 
 @dataclass(frozen=True)
@@ -38,97 +57,89 @@ class Tally:
     """Configurations that ran now."""
     steps: int
     """Steps that were taken now."""
+    runs: int
+    """Runs that were made now."""
     failures: tuple[Failure, ...]
+    elsewhere: int = 0
+    """Configurations that are not there, and are the work of other shards."""
 
 
-def run(world: Any, study: Study, setting: Setting, seed: int) -> Row:
-    """One run, as a row of the results; whatever goes wrong in it becomes the row's error."""
-    row: Row = dict.fromkeys(SCHEMA) | {"description": study.description(setting), "seed": seed}
-    try:
-        agent = make_agent(study.algorithm, world, **study.fixed, **setting, seed=seed)
-        agent.record_every(study.window, rows=2 * (study.steps // study.window // 2 + 1))
-        traced = setting == study.traced
-        looks = range(0, study.steps + 1, max(1, study.steps // TRACE_POINTS)) if traced else ()
-        agent.learn(study.steps, progress=False, snapshot_at=looks)
-        return row | _kept(agent, study, setting)
-    except Exception as error:
-        return row | {"error": f"{type(error).__name__}: {error}"}
-
-
-def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
-    """What the results keep of a run."""
-    rate = agent.history.reward_rate
-    kept: Row = {
-        "average_reward": float(np.mean(rate)),
-        "estimated_average_reward": agent.average_reward,
-        "reward_quantiles": agent.reward_quantiles.tolist(),
-    }
-    if isinstance(agent, QLearning):
-        kept["greedy_actions"] = agent.policy(deterministic=True).argmax(axis=1).tolist()
-    if setting == study.tuned:
-        kept["reward_rate"] = rate.tolist()
-    if setting == study.traced:
-        kept["trace_steps"] = [look.step for look in agent.snapshots]
-        kept["reward_quantile_trace"] = [look.reward_quantiles.tolist() for look in agent.snapshots]
-        if study.traced_pair is not None:
-            kept["return_quantile_trace"] = [look.values[study.traced_pair].tolist() for look in agent.snapshots]
-    return kept
+class StudyStopped(OSError):
+    """Results could not be written: the study cannot go on, and says what is safe."""
 
 
 def complete(
-    results: Results, *, threads: int | None = None, retry_failed: bool = False, progress: bool | None = None
+    results: Results,
+    *,
+    engine: Engine | None = None,
+    threads: int | None = None,
+    shard: Shard = WHOLE,
+    retry_failed: bool = False,
+    progress: bool | None = None,
+    code: str | None = None,
 ) -> Tally:
-    """Run what is not there yet, on all cores; a configuration is published as soon as its last run ends."""
-    found, failures = 0, []
-    missing: list[tuple[Study, Setting]] = []
-    for study in results.studies.values():
-        for setting in study.settings:
-            frame = results.find(study, setting)
-            failure = None if frame is None else _failure(results.path(study, setting), frame["error"].to_list())
-            if frame is None or (failure and retry_failed):
-                missing.append((study, setting))
-                continue
-            found += 1
-            failures += [failure] if failure else []
-    total = sum(study.steps * study.num_runs for study, _ in missing)
+    """Run what is not there yet, on all cores unless an engine is given; a configuration is published as soon as its last run ends.
+
+    `code`: a Python file that every process loads first.
+    """
+    found, elsewhere, failures = 0, 0, []
+    missing: list[Unit] = []
+    for index, (study, setting) in enumerate(results.configurations()):
+        frame = results.find(study, setting)
+        if index not in shard:
+            elsewhere += frame is None
+            continue
+        failure = None if frame is None else _failure(results.path(study, setting), frame["error"].to_list())
+        if frame is None or (failure and retry_failed):
+            missing.append(Unit(index=index, study=study, setting=setting, seeds=tuple(study.seeds), code=code))
+            continue
+        found += 1
+        failures += [failure] if failure else []
     if missing:
-        failures += _run_all(results, missing, total, threads or len(os.sched_getaffinity(0)), progress)
-    return Tally(found, len(missing), total, tuple(failures))
+        failures += _run_all(results, missing, engine or LocalEngine(threads), progress)
+    total = sum(unit.study.steps * len(unit.seeds) for unit in missing)
+    return Tally(found, len(missing), total, sum(len(unit.seeds) for unit in missing), tuple(failures), elsewhere)
 
 
-def _run_all(
-    results: Results, missing: list[tuple[Study, Setting]], total: int, threads: int, progress: bool | None
-) -> list[Failure]:
-    failures, done, runs = [], 0, 0
-    num_runs = sum(study.num_runs for study, _ in missing)
-    shared = {name: _shared_world(name) for name in {study.world for study, _ in missing}}
-    with ThreadPoolExecutor(threads) as pool, Bar(total, missing[0][0].part, show=progress) as bar:
-        queue: list[list[Future[Row]]] = [
-            [pool.submit(run, shared[study.world], study, setting, seed) for seed in study.seeds]
-            for study, setting in missing
-        ]
-        try:
-            for study, setting in missing:
-                rows = []
-                for future in queue.pop(0):
-                    rows.append(future.result())
-                    done, runs = done + study.steps, runs + 1
-                    bar.update(done, f"{runs:,}/{num_runs:,} runs")
-                results.write(study, setting, rows)
-                failure = _failure(results.path(study, setting), [row["error"] for row in rows])
+def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: bool | None) -> list[Failure]:
+    failures: list[Failure] = []
+    total = sum(unit.study.steps * len(unit.seeds) for unit in units)
+    num_runs = sum(len(unit.seeds) for unit in units)
+    whole = {unit.index: unit for unit in units}
+    partial: dict[int, list[Row]] = {}
+    done = runs = failed = published = 0
+    with (
+        Bar(total, units[0].study.part, show=progress) as bar,
+        contextlib.closing(engine.work(units)) as work,
+    ):
+        for unit, rows in work:
+            partial.setdefault(unit.index, []).extend(rows)
+            done, runs = done + unit.study.steps * len(rows), runs + len(rows)
+            failed += sum(row["error"] is not None for row in rows)
+            bar.update(done, f"{runs:,}/{num_runs:,} runs" + (f", {failed:,} failed" if failed else ""))
+            if len(partial[unit.index]) == len(whole[unit.index].seeds):
+                failure = _publish(results, whole[unit.index], partial.pop(unit.index), published)
+                published += 1
                 failures += [failure] if failure else []
-        except BaseException:  # the runs that wait are not worth waiting for: what is published stays
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return failures
+    return sorted(failures, key=lambda failure: failure.path)
 
 
-def _shared_world(name: str) -> Any:
-    """The MDP behind a name, made once, since nothing in it changes; for other worlds the name, and each run makes its own."""
-    mdp = open_world(name).mdp
-    return name if mdp is None else mdp
+def _publish(results: Results, unit: Unit, rows: list[Row], before: int) -> Failure | None:
+    rows.sort(key=lambda row: unit.seeds.index(row["seed"]))
+    path = results.path(unit.study, unit.setting)
+    try:
+        results.write(unit.study, unit.setting, rows)
+    except OSError as error:
+        raise StudyStopped(
+            f"{path} could not be written: {error.strerror or error}. The {before} configurations that were published before it "
+            "are safe. Make room or mend the folder, and give the same command: it goes on from there."
+        ) from error
+    return _failure(path, [row["error"] for row in rows])
 
 
 def _failure(path: Path, errors: list[str | None]) -> Failure | None:
-    first = next((error for error in errors if error is not None), None)
-    return None if first is None else Failure(path, first)
+    known = [error for error in errors if error is not None]
+    return Failure(path, f"{len(known)} of {len(errors)}", known[0]) if known else None
+
+
+__all__ = ["TRACE_POINTS", "WHOLE", "Failure", "Shard", "StudyStopped", "Tally", "complete", "run"]

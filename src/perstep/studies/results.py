@@ -5,8 +5,9 @@ A file that exists is complete, so to go on after a crash is to skip what exists
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "seed": pl.Int64,
     "error": pl.String,  # why the run failed; null if it did not, and all below is null if it did
     "average_reward": pl.Float64,  # earned per step, over all steps
+    "late_reward": pl.Float64,  # earned per step, over the last tenth of them
     "estimated_average_reward": pl.Float64,  # R̄ at the end
     "reward_quantiles": pl.List(pl.Float64),  # θ at the end, (m,)
     "greedy_actions": pl.List(pl.Int64),  # of every state at the end, (S,); null where there is no table of values
@@ -46,15 +48,20 @@ class Results:
         self.folder = Path(folder)
         self.studies = {study.algorithm: study for study in studies}
 
+    def configurations(self) -> Iterator[tuple[Study, Setting]]:
+        """All of them, in an order that never changes."""
+        return ((study, setting) for study in self.studies.values() for setting in study.settings)
+
     def path(self, study: Study, setting: Setting) -> Path:
         """The file of a configuration."""
         return self.folder / study.algorithm / f"{setting_name(setting)}.parquet"
 
     def write(self, study: Study, setting: Setting, rows: Sequence[Row]) -> None:
         """Publish the runs of a configuration."""
-        frame = pl.DataFrame(rows, schema=SCHEMA)
+        content = io.BytesIO()  # so that a full disk is an OSError, with its number
+        pl.DataFrame(rows, schema=SCHEMA).write_parquet(content, compression="zstd", compression_level=10)
         with published(self.path(study, setting)) as draft:
-            frame.write_parquet(draft, compression="zstd", compression_level=10)
+            draft.write_bytes(content.getbuffer())
 
     def find(self, study: Study, setting: Setting) -> pl.DataFrame | None:
         """All runs of a configuration, failed ones too; None if the file is absent, damaged or of other runs than these."""

@@ -1,0 +1,171 @@
+"""What the page knows of the paper itself: its parts, their claims before anything has run, and the setting of each figure."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perstep.studies.catalog import STUDIES, Study
+
+SCALES = ("paper", "small", "smoke")
+"""The fullest first."""
+
+LETTERS = {
+    "step_size": "α",
+    "reward_ratio": "η",
+    "policy_ratio": "η_π",
+    "num_quantiles": "m",
+    "target_step_size": "α_target",
+    "batch_size": "batch",
+    "huber": "λ",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of the paper that `perstep reproduce` can be asked for."""
+
+    title: str
+    about: str
+    claims: tuple[tuple[str, str], ...]
+    """Where and what the paper says: shown as not run where no results are."""
+    shows: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """Figure → the algorithms in it, each with the setting it is drawn with: "tuned", "traced" or "grid"."""
+
+
+def _all(which: str, learner: str) -> tuple[tuple[str, str], ...]:
+    return tuple((f"{rule}-{learner}", which) for rule in ("differential", "d2", "d3"))
+
+
+PARTS: dict[str, Part] = {
+    "redpill": Part(
+        title="Red-pill blue-pill",
+        about="Two worlds, red and blue; each pill leads to its world. The blue one pays more on average, in two very different "
+        "halves (App. C.1). Every answer is known exactly.",
+        claims=(
+            ("Fig. 2c", "D2's reward quantiles converge to those of the optimal policy"),
+            ("Fig. C.3", "D3's reward quantiles converge to those of the optimal policy"),
+            ("Fig. C.4", "D3's return quantiles of (blue world, blue pill) converge"),
+            ("Fig. 3", "D2 and D3 are competitive with Differential Q-learning"),
+            ("App. C.1", "the paper's settings are the best of their grids"),
+        ),
+        shows={
+            "figure_2": (("d2-q", "traced"),),
+            "figure_3": _all("tuned", "q"),
+            "figure_c2": (("differential-q", "grid"),),
+            "figure_c2_d2": (("d2-q", "grid"),),
+            "figure_c2_d3": (("d3-q", "grid"),),
+            "figure_c3": (("d3-q", "traced"),),
+            "figure_c4": (("d3-q", "traced"),),
+        },
+    ),
+    "pendulum": Part(
+        title="Inverted pendulum",
+        about="Hold a rod upright, for ever: actor-critics on tiles (App. C.1). The best policy earns about 0 at every step.",
+        claims=(
+            ("Fig. C.5", "D2's reward quantiles converge to about 0, those of a balanced pendulum"),
+            ("Fig. C.6", "D3's reward quantiles converge to about 0"),
+            ("Fig. C.7", "D2 and D3 are competitive with Differential Actor-Critic"),
+            ("App. C.1", "the paper's settings are the best of their grids"),
+        ),
+        shows={
+            "figure_c5": (("d2-actor-critic", "tuned"),),
+            "figure_c6": (("d3-actor-critic", "tuned"),),
+            "figure_c7": _all("tuned", "actor-critic"),
+        },
+    ),
+    "theory": Part(
+        title="Theory, measured",
+        about="The theorems of the appendix as measurements on small worlds whose answers are exact, and the known limits of the "
+        "printed algorithms.",
+        claims=(
+            ("Lemma 4.2", "the mean of the quantiles goes to the average reward as their number grows"),
+            ("App. B", "the reward quantiles converge with decaying step sizes"),
+            ("App. B", "the values of D2 converge under two timescales"),
+            ("Theorem 4.4", "as Q converges, the average reward of the greedy policy goes to the best there is"),
+        ),
+    ),
+    "minatar": Part(
+        title="MinAtar",
+        about="Small versions of Atari games, for the algorithms with networks and replay: what any machine can run.",
+        claims=(("Fig. 4", "D2 and D3 outperform the non-distributional baseline, here on MinAtar"),),
+    ),
+    "atari": Part(
+        title="Atari",
+        about="Breakout, BeamRider and Freeway (Sec. 5, App. C.2), on a cluster from the same catalogue.",
+        claims=(
+            ("Fig. 4", "D2 and D3 consistently outperform the non-distributional baseline on Atari"),
+            ("Fig. 4", "D3 performs better than D2 on Atari"),
+        ),
+    ),
+}  # fmt: skip
+
+
+def command(part: str, scale: str, out: Path) -> str:
+    """What to type for the results of a part, or of the part that it is a piece of."""
+    return shlex.join(["perstep", "reproduce", part.partition("/")[0], "--scale", scale, "--out", str(out)])
+
+
+def title(part: str) -> str:
+    """A part's heading, as "Atari, Breakout" for a piece of one; the name of its folder if it is not of the paper."""
+    of, _, piece = part.partition("/")
+    return ", ".join(filter(None, (PARTS[of].title, piece))) if of in PARTS else part
+
+
+def figure_title(name: str) -> str:
+    """As in "Figure C.2 (d3)" for figure_c2_d3; the name itself if it has another form."""
+    word, _, rest = name.partition("_")
+    number, _, variant = rest.partition("_")
+    if word != "figure" or not number:
+        return name.replace("_", " ")
+    number = f"C.{number[1:]}" if number[0] == "c" and number[1:].isdigit() else number
+    return f"Figure\N{NO-BREAK SPACE}{number}" + (f", {variant.replace('_', ' ').upper()}" if variant else "")
+
+
+def captions(part: str) -> dict[str, list[str]]:
+    """Figure → paragraphs of what its function says it shows and what the paper claims of it, in the order of the paper."""
+    try:
+        module = importlib.import_module(f"perstep.figures.{part}") if part in PARTS else None
+    except ModuleNotFoundError:  # a part without figures of its own
+        module = None
+    figures: Mapping[str, Callable[..., Any]] = getattr(module, "FIGURES", {})
+    return {
+        name: [" ".join(text.split()) for text in (inspect.getdoc(draw) or "").split("\n\n") if text]
+        for name, draw in figures.items()
+    }
+
+
+def symbols(setting: Mapping[str, object]) -> str:
+    """A setting in the paper's letters, as in "α = 0.002, η = 2, m = 51"."""
+    return ", ".join(
+        f"{LETTERS.get(name, name)} = {f'{value:g}' if isinstance(value, int | float) else value}"
+        for name, value in setting.items()
+    )
+
+
+def belongs(part: str, to: str) -> bool:
+    """Whether a folder's part is this part of the paper or a piece of it, as atari/Breakout is of atari."""
+    return part == to or part.startswith(f"{to}/")
+
+
+def studies(part: str) -> list[Study]:
+    """The paper's studies in a part and its pieces, in its order."""
+    return [study for study in STUDIES.values() if belongs(study.part, part)]
+
+
+def setting_of(part: str, figure: str) -> list[str]:
+    """The settings that a figure is drawn with, one line an algorithm."""
+    lines = []
+    for algorithm, which in PARTS[part].shows.get(figure, ()) if part in PARTS else ():
+        study = next((each for each in studies(part) if each.algorithm == algorithm), None)
+        setting = None if study is None else {"tuned": study.tuned, "traced": study.traced}.get(which)
+        if study is not None and which == "grid":
+            lines.append(f"{algorithm}: all {len(study.settings)} settings of the grid")
+        elif setting:
+            lines.append(f"{algorithm}: {symbols(setting)}")
+    return lines

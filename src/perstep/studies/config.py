@@ -1,0 +1,228 @@
+"""A user's own study from a file: the same value as the paper's, checked whole before anything runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perstep.algorithms import ALGORITHMS, algorithm
+from perstep.config import count
+from perstep.errors import unknown
+from perstep.schedules import Decay
+from perstep.studies.catalog import Study, setting_name
+from perstep.studies.runs import load_code
+
+KEYS = ("name", "algorithm", "world", "world_settings", "grid", "fixed", "steps", "runs", "seeds", "window")
+NEEDED = ("algorithm", "world", "grid", "steps")
+RUNS = 10  # of a configuration, unless the file says
+WINDOWS = 100  # of a run, unless the file says
+SUFFIXES = (".yaml", ".yml", ".json", ".py")
+
+
+@dataclass(frozen=True)
+class UserStudy:
+    """A study with a name: one algorithm, or several side by side."""
+
+    name: str
+    studies: tuple[Study, ...]
+    code: str | None = None
+    """The Python file it is written in, if it is."""
+
+
+def read_study(path: Path) -> UserStudy:
+    """The study in a file: YAML or JSON, or a Python file that defines STUDY, which is code and is run."""
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"A study is a .yaml, .json or .py file, but {str(path)!r} came.")
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no study file {path}.")
+    if path.suffix == ".py":
+        code = str(path.resolve())
+        given = getattr(load_code(code), "STUDY", None)
+        if given is None:
+            raise ValueError(f"{path} does not define STUDY, a dict with the keys of a study file.")
+    else:
+        code, given = None, _plain(path)
+    try:
+        name, studies = studies_of(given, path.stem)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{path}: {error}") from error
+    return UserStudy(name, studies, code)
+
+
+def studies_of(given: Any, name: str) -> tuple[str, tuple[Study, ...]]:
+    """The studies that a file's content describes, one an algorithm, all checked."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"A study has keys such as algorithm, world and grid, but {type(given).__name__} came.")
+    for key in given:
+        if key not in KEYS:
+            raise unknown("key of a study", key, KEYS)
+    if missing := [key for key in NEEDED if key not in given]:
+        raise ValueError(f"A study needs {' and '.join(missing)}.")
+    name = str(given.get("name", name))
+    if not re.fullmatch(r"[\w][\w.-]*", name):
+        raise ValueError(f"A study's name is that of its folder: letters, digits, - and _, but {name!r} came.")
+    names = given["algorithm"] if isinstance(given["algorithm"], list | tuple) else [given["algorithm"]]
+    if not names:
+        raise ValueError(f"algorithm is empty. Give one or more of {', '.join(ALGORITHMS)}.")
+    if doubled := [each for each, times in Counter(names).items() if times > 1]:
+        raise ValueError(f"The algorithm {doubled[0]} is named twice.")
+    studies = tuple(_study(str(each), name, given) for each in names)
+    for study in studies:
+        _check(study)
+    return name, studies
+
+
+def _study(name: str, part: str, given: Mapping[str, Any]) -> Study:
+    algorithm(name)
+    steps = count("steps", given["steps"], 1)
+    window = count("window", given.get("window", max(1, steps // WINDOWS)), 1)
+    if window > steps:
+        raise ValueError(f"window is at most the {steps} steps of a run, but {window} came.")
+    seeds, runs = _seeds_and_runs(given)
+    return Study(
+        part=part,
+        algorithm=name,
+        world=str(given["world"]),
+        world_settings=_mapping("world_settings", given.get("world_settings")),
+        grid=_grid(given["grid"]),
+        fixed=_mapping("fixed", given.get("fixed")),
+        steps=steps,
+        num_runs=runs,
+        own_seeds=seeds,
+        window=window,
+        tuned={},
+    )
+
+
+def _seeds_and_runs(given: Mapping[str, Any]) -> tuple[tuple[int, ...], int]:
+    """The seeds, if they are named, and how many runs there are."""
+    if "seeds" not in given:
+        return (), count("runs", given.get("runs", RUNS), 1)
+    if not isinstance(given["seeds"], list | tuple) or not given["seeds"]:
+        raise ValueError(
+            f"seeds is a list of whole numbers, one a run, but {given['seeds']!r} came. For their number give runs."
+        )
+    seeds = tuple(count("A seed", seed, 0) for seed in given["seeds"])
+    if len(set(seeds)) < len(seeds):
+        raise ValueError("A seed is there twice, and would give the same run twice.")
+    if given.get("runs", len(seeds)) != len(seeds):
+        raise ValueError(f"runs is {given['runs']!r}, but there are {len(seeds)} seeds. Give one of the two.")
+    return seeds, len(seeds)
+
+
+def _mapping(key: str, value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{key} has a value for each of some names, but {value!r} came.")
+    return {str(name): inner for name, inner in value.items()}
+
+
+def _grid(given: Any) -> dict[str, tuple[Any, ...]]:
+    grid = {
+        name: values if isinstance(values, list | tuple) else [values]
+        for name, values in _mapping("grid", given).items()
+    }
+    if not grid:
+        raise ValueError(
+            "The grid is empty. Give it a list of values for at least one setting, as step_size: [0.01, 0.1]."
+        )
+    for name, values in grid.items():
+        if not values:
+            raise ValueError(f"The grid has no values for {name}. Give some, or leave the name out.")
+    return {name: tuple(values) for name, values in grid.items()}
+
+
+def _check(study: Study) -> None:
+    """Refuse what the algorithm would refuse, for every configuration."""
+    if both := sorted(set(study.grid) & set(study.fixed)):
+        raise ValueError(f"{both[0]} is in the grid and in fixed. Leave it in one of them.")
+    cell = algorithm(study.algorithm)
+    given = {name for name in (*study.grid, *study.fixed) if name in ("rule", "seed")}
+    if "seed" in given:
+        raise ValueError("seed is no setting of a study: give seeds, or runs for their number.")
+    if "rule" in given:
+        raise ValueError(f"rule comes with the algorithm, and that of {study.algorithm} is {cell.rule!r}.")
+    predicts = cell.learner == "TDLearning"
+    for setting in study.settings:
+        plain = {**study.fixed, **setting, "rule": cell.rule}
+        if predicts:
+            plain.pop("policy", None)
+        try:
+            values = {name: Decay(**v) if isinstance(v, Mapping) else v for name, v in plain.items()}
+        except TypeError:
+            raise ValueError("A step size that falls is written {scale: 0.5, power: 0.8}.") from None
+        cell.config.of(values)
+        json.dumps(plain, allow_nan=False)  # a description of the run, for its file
+    names = Counter(map(setting_name, study.settings))
+    if doubled := [name for name, times in names.items() if times > 1]:
+        raise ValueError(f"The configuration {doubled[0]} is there twice: a value is repeated in the grid.")
+
+
+def _plain(path: Path) -> Any:
+    """The content of a file of YAML or JSON; nothing in it is ever executed."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        try:
+            return json.loads(text, object_pairs_hook=_without_doubles)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is not JSON: {error}.") from error
+    import yaml
+
+    try:
+        return yaml.load(text, _yaml_loader())
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        doubled = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise ValueError(f"The key {doubled!r} is there twice.")
+    return found
+
+
+def _yaml_loader() -> Any:
+    """PyYAML's safe loader with the numbers of YAML 1.2: 2e-3 is a number, 1:30 and `on` are words; and no key twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+        """Plain values only."""
+
+        yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML declares it so)
+            first: [pair for pair in pairs if pair[0].rpartition(":")[2] not in ("float", "int", "bool", "timestamp")]
+            for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+            """As PyYAML's, but a key that is there twice is a mistake."""
+            self.flatten_mapping(node)
+            return _without_doubles(
+                [(self.construct_object(key, True), self.construct_object(value, True)) for key, value in node.value]
+            )
+
+    number = r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?"
+    Loader.add_implicit_resolver("!number", re.compile(rf"^{number}$"), list("-+.0123456789"))
+    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(true|True|false|False)$"), list("tTfF"))
+    Loader.add_constructor("!number", lambda loader, node: _number(loader.construct_scalar(node)))
+    Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node))
+    return Loader
+
+
+def _number(text: str) -> int | float:
+    """1000, 1_000, 1e6 (a whole number too) or 2e-3."""
+    value = float(text.replace("_", ""))
+    whole = "." not in text and value.is_integer()
+    return (
+        int(value)
+        if whole and abs(value) < 2**53
+        else int(text.replace("_", ""))
+        if text.strip("+-").isdecimal()
+        else value
+    )

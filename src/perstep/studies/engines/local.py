@@ -1,0 +1,43 @@
+"""All cores of this machine: compiled runs in threads, which hold no lock, and all other runs in processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from perstep.studies.engines.crew import work_in_processes
+from perstep.studies.results import Row
+from perstep.studies.runs import Rows, Unit, is_compiled, run_unit
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Threads and processes, as many as there are cores unless told otherwise."""
+
+    cores: int | None = None
+    name: str = "local"
+
+    def work(self, units: Sequence[Unit]) -> Rows:
+        """The rows of all units, run by run."""
+        cores = self.cores or len(os.sched_getaffinity(0))
+        compiled = [unit for unit in units if is_compiled(unit.study, unit.code)]
+        others = [unit for unit in units if not is_compiled(unit.study, unit.code)]
+        yield from _work_in_threads([run for unit in compiled for run in unit.alone()], cores)
+        yield from work_in_processes([run for unit in others for run in unit.alone()], cores)
+
+
+def _work_in_threads(runs: Sequence[Unit], threads: int) -> Rows:
+    done: SimpleQueue[tuple[Unit, Future[list[Row]]]] = SimpleQueue()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for unit in runs:
+                future = pool.submit(run_unit, unit)
+                future.add_done_callback(lambda ended, unit=unit: done.put((unit, ended)))  # type: ignore[misc]
+            for _ in runs:
+                unit, ended = done.get()
+                yield unit, ended.result()
+        finally:  # if somebody stopped: the runs that wait are not worth waiting for
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,196 @@
+"""One run: a function of (study, setting, seed) and of nothing else, so engines, order and interruptions change nothing."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import threading
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from perstep.agents import Agent, QLearning, make_agent
+from perstep.agents.worlds import make, open_world
+from perstep.algorithms import algorithm
+from perstep.recording import PENDING
+from perstep.schedules import Decay
+from perstep.studies.catalog import Setting, Study
+from perstep.studies.results import SCHEMA, Row
+
+TRACE_POINTS = 200  # looks at the quantiles of a traced run: more than a figure can show
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """A configuration, or some of its runs: what is given to a thread, a process or a machine."""
+
+    index: int
+    """Of the configuration in its study."""
+    study: Study
+    setting: Setting
+    seeds: tuple[int, ...]
+    code: str | None = None
+    """A Python file to load first, where the study is written in one: it may register the world."""
+
+    def alone(self) -> list[Unit]:
+        """Its runs, each as a unit."""
+        return [replace(self, seeds=(seed,)) for seed in self.seeds]
+
+    def failed(self, error: str) -> list[Row]:
+        """The rows of runs that somebody else saw fail."""
+        return [_empty_row(self.study, self.setting, seed) | {"error": error} for seed in self.seeds]
+
+
+Rows: TypeAlias = Generator[tuple[Unit, list[Row]], None, None]
+"""Units with their rows, as they come."""
+
+
+def run_unit(unit: Unit) -> list[Row]:
+    """All runs of a unit, in the order of their seeds."""
+    return [_run_in_its_world(unit, seed) for seed in unit.seeds]
+
+
+def run(world: Any, study: Study, setting: Setting, seed: int) -> Row:
+    """One run, as a row of the results; whatever goes wrong in it becomes the row's error."""
+    row = _empty_row(study, setting, seed)
+    try:
+        agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
+        agent.record_every(study.window, rows=2 * (study.steps // study.window // 2 + 1))
+        traced = setting == study.traced
+        looks = range(0, study.steps + 1, max(1, study.steps // TRACE_POINTS)) if traced else ()
+        agent.learn(study.steps, progress=False, snapshot_at=looks)
+        return row | _kept(agent, study, setting)
+    except Exception as error:
+        return row | {"error": f"{type(error).__name__}: {error}"}
+
+
+def is_compiled(study: Study, code: str | None = None) -> bool:
+    """Whether its runs are compiled loops, which threads run side by side; other runs need a process each.
+
+    Makes the world, so a world that does not exist or lacks a library is refused here, before anything runs.
+    """
+    load_code(code)
+    return _shared(study.world, json.dumps(dict(study.world_settings), sort_keys=True), study.algorithm) is not None
+
+
+def try_out(study: Study, code: str | None = None) -> None:
+    """Make the first agent of a study, so that what world and algorithm refuse is refused before anything runs."""
+    load_code(code)
+    world = make(study.world, **study.world_settings)
+    try:
+        setting = study.settings[0]
+        make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=study.seeds[0])
+    finally:
+        world.close()
+
+
+@functools.cache
+def load_code(path: str | None) -> Any:
+    """The module in a Python file, loaded once a process; nothing without a file."""
+    if path is None:
+        return None
+    spec = importlib.util.spec_from_file_location(f"perstep_study_{Path(path).stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _run_in_its_world(unit: Unit, seed: int) -> Row:
+    """One run in a world of its own, or in the one that all runs may share."""
+    study = unit.study
+    try:
+        load_code(unit.code)
+        with _ONE_AT_A_TIME:
+            world = _shared(study.world, json.dumps(dict(study.world_settings), sort_keys=True), study.algorithm)
+        own = make(study.world, **study.world_settings) if world is None else None
+    except Exception as error:
+        return replace(unit, seeds=(seed,)).failed(f"{type(error).__name__}: {error}")[0]
+    try:
+        return run(world if own is None else own, study, unit.setting, seed)
+    finally:
+        if own is not None:
+            own.close()
+
+
+_ONE_AT_A_TIME = threading.Lock()  # or each thread would make the world
+
+
+@functools.cache
+def _shared(world: str, settings: str, name: str) -> Any:
+    """What compiled runs share, since nothing in it changes: the MDP, or the pendulum. None where each run needs its own."""
+    env = make(world, **json.loads(settings))
+    opened, learner = open_world(env), algorithm(name).learner
+    if opened.mdp is not None and learner in ("TDLearning", "QLearning"):
+        return opened.mdp
+    if opened.pendulum is not None and learner == "ActorCritic":
+        return env
+    env.close()
+    return None
+
+
+def _empty_row(study: Study, setting: Setting, seed: int) -> Row:
+    return dict.fromkeys(SCHEMA) | {"description": study.description(setting), "seed": seed}
+
+
+def _settings(study: Study, setting: Setting) -> dict[str, Any]:
+    """The agent's settings. A network learns with one thread unless told otherwise, since their number changes the last bits."""
+    plain = {**study.fixed, **setting}
+    plain.pop("policy", None)
+    if algorithm(study.algorithm).learner == "DeepQ":
+        plain = {"threads": 1, **plain}
+    return {name: Decay(**value) if isinstance(value, Mapping) else value for name, value in plain.items()}
+
+
+def _given(study: Study, world: Any) -> tuple[Any, ...]:
+    """The policy, for the algorithms of prediction: actions or probabilities by state, or "uniform"."""
+    if algorithm(study.algorithm).learner != "TDLearning":
+        return ()
+    policy = study.fixed.get("policy", "uniform")
+    if isinstance(policy, str) and policy != "uniform":
+        raise ValueError(
+            f"policy is 'uniform', or a list of actions or of probabilities, one a state, but {policy!r} came."
+        )
+    return (_uniform(world),) if isinstance(policy, str) else (np.array(policy),)
+
+
+def _uniform(world: Any) -> Callable[[Any], Any]:
+    opened = open_world(world)
+    actions = opened.mdp.num_actions if opened.mdp is not None else int(opened.env.action_space.n)
+    return lambda _: np.full(actions, 1.0 / actions)
+
+
+def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
+    """What the results keep of a run."""
+    rate = agent.history.reward_rate
+    kept: Row = {
+        "average_reward": _earned(agent),
+        "late_reward": float(np.mean(rate[-max(1, len(rate) // 10) :])),
+        "estimated_average_reward": agent.average_reward,
+        "reward_quantiles": agent.reward_quantiles.tolist(),
+    }
+    if isinstance(agent, QLearning):
+        kept["greedy_actions"] = agent.policy(deterministic=True).argmax(axis=1).tolist()
+    if setting == study.tuned or not study.tuned:
+        kept["reward_rate"] = rate.tolist()
+    if setting == study.traced:
+        kept["trace_steps"] = [look.step for look in agent.snapshots]
+        kept["reward_quantile_trace"] = [look.reward_quantiles.tolist() for look in agent.snapshots]
+        if study.traced_pair is not None:
+            kept["return_quantile_trace"] = [look.values[study.traced_pair].tolist() for look in agent.snapshots]
+    return kept
+
+
+def _earned(agent: Agent) -> float:
+    """The reward per step over all steps, those of a last window that is not full among them."""
+    history = agent.history
+    rest = int(history.record.cursor[PENDING])
+    if not rest:
+        return float(np.mean(history.reward_rate))
+    whole = float(np.sum(history.reward_rate)) * history.window
+    return (whole + float(history.record.pending[0])) / (len(history) * history.window + rest)

@@ -1,0 +1,255 @@
+"""Every engine gives the same bits, and what goes wrong in one run, process, disk or machine takes nothing else with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from perstep.cli import main
+from perstep.studies.catalog import REDPILL, Study
+from perstep.studies.engine import Shard, StudyStopped, complete
+from perstep.studies.engines import LocalEngine, RayEngine, engine_named
+from perstep.studies.lock import LOCK, Busy, locked
+from perstep.studies.results import Results
+
+GRID = {"step_size": (2e-4, 2e-2), "reward_ratio": (2.0,), "num_quantiles": (10, 51)}
+COMPILED = dataclasses.replace(REDPILL[2], grid=GRID, num_runs=3, steps=1000)
+
+
+def troubled(world: str, **changes) -> Study:
+    """Two configurations of three runs in the plain loop; the seed of the second run is the one that finds trouble."""
+    study = Study(
+        part="troubled", algorithm="d2-q", world=f"troubled_worlds:{world}-v0", grid={"step_size": (0.01, 0.1)},
+        fixed={"num_quantiles": 5}, steps=200, num_runs=3, window=50, tuned={},
+    )  # fmt: skip
+    return dataclasses.replace(study, **changes)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.parquet")}
+
+
+def processes_of_ray() -> list[str]:
+    """Those among the children of this process."""
+    names = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        if int(rest.split()[1]) == os.getpid() and name in ("raylet", "gcs_server"):
+            names.append(name)
+    return names
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What an undisturbed study leaves: a compiled one and one in the plain loop."""
+    folder = tmp_path_factory.mktemp("whole")
+    tally = complete(Results(folder, [COMPILED, troubled("Calm")]), engine=LocalEngine(2), progress=False)
+    assert (tally.made, tally.runs, tally.failures) == (6, 18, ())
+    return folder
+
+
+# The same bits -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_union_of_the_shards_is_the_study(tmp_path, whole):
+    made = []
+    for index in range(4):
+        results = Results(tmp_path, [COMPILED, troubled("Calm")])
+        tally = complete(results, shard=Shard(index, 4), progress=False)
+        made.append(tally.made)
+        assert tally.found == 0
+        assert tally.elsewhere == 6 - sum(made)
+    assert made == [2, 2, 1, 1]
+    assert contents(tmp_path) == contents(whole)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There is no SIGKILL.")
+def test_ray_gives_the_same_bits_also_when_a_worker_is_killed(tmp_path, whole):
+    pytest.importorskip("ray")
+    marker = tmp_path / "killed"
+    dying = troubled("DiesOnce", algorithm="differential-q", world_settings={"marker": str(marker)})
+    results = Results(tmp_path / "ray", [COMPILED, troubled("Calm"), dying])
+    tally = complete(results, engine=RayEngine(), progress=False)
+    assert tally.failures == ()
+    assert marker.exists()  # so a worker was killed
+    ours = contents(tmp_path / "ray")
+    assert {path: ours[path] for path in contents(whole)} == contents(whole)
+    calm = Results(tmp_path / "calm", [dying])  # the marker is there, so nothing dies now
+    complete(calm, progress=False)
+    assert {path: ours[path] for path in contents(tmp_path / "calm")} == contents(tmp_path / "calm")
+    assert processes_of_ray() == []
+
+
+def test_without_ray_its_engine_says_how_to_get_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["reproduce", "redpill", "--scale", "smoke", "--out", str(tmp_path), "--engine", "ray"]) == 2
+    assert "not installed: pip install 'perstep[ray]'" in capsys.readouterr().err
+
+
+def test_an_engine_or_a_shard_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="no engine 'rai'. Did you mean 'ray'"):
+        engine_named("rai")
+    with pytest.raises(ValueError, match="--ray-address is for --engine ray"):
+        engine_named("local", "auto")
+    for text in ("4/4", "1", "-1/4", "a/b", "1/0", "", "1/2/3"):
+        with pytest.raises(ValueError, match="A shard is i/n"):
+            Shard.of(text)
+    assert Shard.of("3/4") == Shard(3, 4)
+
+
+# Runs and processes that fail --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("world", "error"),
+    [
+        ("Raises", "ArithmeticError: the world came to an end"),
+        ("NaN", "BadReward: At step 29 the world gave the reward nan"),
+        ("Dies", "ProcessDied: its process ended by SIGKILL, perhaps for want of memory, each of 3 times."),
+    ],
+)
+def test_trouble_in_one_run_is_recorded_and_the_others_go_on(tmp_path, whole, world, error):
+    study = troubled(world, grid={"step_size": (0.01,)})
+    results = Results(tmp_path, [study])
+    tally = complete(results, engine=LocalEngine(2), progress=False)
+    (failure,) = tally.failures
+    assert failure.runs == "1 of 3"
+    assert failure.error.startswith(error)
+    frame = results.find(study, study.settings[0])
+    assert frame["seed"].to_list() == [0, 1000, 2000]
+    assert [text is None for text in frame["error"]] == [True, False, True]
+    assert frame["error"][1].startswith(error)
+    calm = Results(whole, [troubled("Calm")]).runs(troubled("Calm"), study.settings[0])
+    columns = ["seed", "average_reward", "reward_quantiles", "reward_rate"]
+    assert results.runs(study, study.settings[0]).select(columns).equals(calm.select(columns)[[0, 2]])
+    assert complete(results, progress=False).made == 0  # a failure is a result, until somebody asks for another try
+
+
+def test_a_retry_runs_what_failed_and_nothing_else(tmp_path, monkeypatch):
+    study = troubled("Raises")
+    results = Results(tmp_path, [study])
+    bad, good = study.settings
+    complete(results, progress=False)
+    rows = results.find(study, good).with_columns(error=pl.lit(None, pl.String)).to_dicts()
+    results.write(study, good, rows)
+    before = results.path(study, good).stat().st_mtime_ns
+    tally = complete(results, retry_failed=True, progress=False)
+    assert (tally.found, tally.made, tally.runs) == (1, 1, 3)
+    assert [failure.path for failure in tally.failures] == [results.path(study, bad)]
+    assert results.path(study, good).stat().st_mtime_ns == before
+
+
+# Disks and folders -------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path, whole, monkeypatch):
+    write, written = Path.write_bytes, []
+
+    def until_full(path, data):
+        written.append(path)
+        if len(written) > 2:
+            write(path, bytes(data)[:100])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, data)
+
+    results = Results(tmp_path, [COMPILED, troubled("Calm")])
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", until_full)
+        with pytest.raises(StudyStopped, match=r"No space left on device. The 2 configurations .* are safe. Make room"):
+            complete(results, progress=False)
+    there = contents(tmp_path)
+    assert len(there) == 2
+    assert not list(tmp_path.rglob("*.part"))
+    tally = complete(results, progress=False)
+    assert (tally.found, tally.made) == (2, 4)
+    assert contents(tmp_path) == contents(whole)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path, capsys):
+    (tmp_path / "file").write_text("not a folder")
+    assert main(["reproduce", "redpill", "--scale", "smoke", "--out", str(tmp_path / "file")]) == 2
+    told = capsys.readouterr()
+    assert "Nothing can be written in" in told.err
+    assert "Choose another folder with --out" in told.err
+    if os.geteuid() != 0:  # to whom everything is permitted
+        (tmp_path / "locked").mkdir(mode=0o500)
+        with pytest.raises(PermissionError, match="Nothing can be written in"), locked(tmp_path / "locked" / "in"):
+            pass
+
+
+def test_a_second_study_in_the_same_folder_is_refused(tmp_path, capsys):
+    folder = tmp_path / "redpill" / "smoke"
+    with locked(folder):
+        assert main(["reproduce", "redpill", "--scale", "smoke", "--out", str(tmp_path)]) == 2
+        told = capsys.readouterr().err
+        assert f"{folder} is in use: process {os.getpid()} on" in told
+        with pytest.raises(Busy), locked(folder, "0-of-2"):
+            pass
+    with locked(folder, "0-of-2"), locked(folder, "1-of-2"):  # shards work side by side
+        with pytest.raises(Busy), locked(folder, "1-of-2"):
+            pass
+        with pytest.raises(Busy), locked(folder):
+            pass
+
+
+def test_a_lock_without_its_process_blocks_nobody(tmp_path):
+    (tmp_path / LOCK).write_text("process 1 on elsewhere")
+    (tmp_path / "d2-q").mkdir()
+    draft = tmp_path / "d2-q" / ".a.parquet.x.part"
+    draft.write_bytes(b"half a file")
+    with locked(tmp_path):
+        assert (tmp_path / LOCK).read_text().startswith(f"process {os.getpid()} on")
+    assert not draft.exists()
+
+
+# Kills -------------------------------------------------------------------------------------------------------------------
+
+STUDY = """
+algorithm: [d2-q, d3-q]
+world: perstep/RedPillBluePill-v0
+grid: {step_size: [2e-4, 2e-3, 2e-2], num_quantiles: [10, 51], reward_ratio: [0.1, 1, 2, 10]}
+steps: 20_000
+runs: 4
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There is no SIGKILL.")
+def test_kills_at_random_moments_lose_and_repeat_nothing(tmp_path):
+    (tmp_path / "kills.yaml").write_text(STUDY)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    words = [sys.executable, "-m", "perstep.cli", "sweep", str(tmp_path / "kills.yaml"), "--out"]
+    subprocess.run([*words, str(tmp_path / "whole")], env=environment, check=True, capture_output=True)
+    chance, first_seen, kills = np.random.default_rng(5), {}, 0
+    folder = tmp_path / "killed"
+    for _ in range(10):
+        goal = len(first_seen) + int(chance.integers(0, 5))
+        with subprocess.Popen(
+            [*words, str(folder)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            while process.poll() is None and len(list(folder.rglob("*.parquet"))) < goal:
+                time.sleep(0.001)
+            time.sleep(float(chance.uniform(0.0, 0.03)))
+            kills += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+        for path in folder.rglob("*.parquet"):
+            first_seen.setdefault(path, path.stat().st_mtime_ns)
+    done = subprocess.run([*words, str(folder)], env=environment, check=True, capture_output=True, text=True)
+    assert kills >= 5
+    assert 0 < len(first_seen) < 48  # so that there was something to keep, and something left
+    assert f"ran {48 - len(first_seen)} configurations" in done.stdout
+    assert all(path.stat().st_mtime_ns == made for path, made in first_seen.items())  # none was made again
+    assert contents(folder / "kills") == contents(tmp_path / "whole" / "kills")
+    assert not list(folder.rglob("*.part"))

@@ -1,0 +1,348 @@
+"""Settings: impossible ones refused with a sentence that names them, possible ones kept through files."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+import perstep
+from perstep import interaction
+from perstep.algorithms import ALGORITHMS, algorithm
+from perstep.config import ActorCriticConfig, LearnerConfig, QLearningConfig, TDLearningConfig
+from perstep.errors import UnknownName, unknown
+from perstep.rules import RULES
+
+CONFIGS = [TDLearningConfig, QLearningConfig, ActorCriticConfig]
+NO_NUMBERS = [math.nan, math.inf, -math.inf, "0.1", None, True, [0.1], 1j, 10**400]
+
+
+def refused(config, name, value, *, kind=ValueError):
+    """The sentence with which a setting is refused: it names the setting and shows what came."""
+    with pytest.raises(kind) as caught:
+        config(**{name: value})
+    sentence = str(caught.value)
+    assert name in sentence
+    assert repr(value) in sentence or str(value) in sentence
+    assert sentence.endswith(".")
+    return sentence
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("value", [0, 0.0, -0.1, *NO_NUMBERS])
+def test_step_size(config, value):
+    sentence = refused(config, "step_size", value)
+    assert sentence.startswith("step_size must be a finite number above 0, but")
+    if value is not None:
+        refused(config, "reward_step_size", value)
+
+
+@pytest.mark.parametrize("value", [-0.1, -1e-300, *NO_NUMBERS])
+def test_ratios(value):
+    for name in ("reward_ratio", "offset_ratio"):
+        for config in CONFIGS:
+            assert "0 or more" in refused(config, name, value)
+    for name in ("policy_ratio", "huber"):
+        assert "0 or more" in refused(ActorCriticConfig, name, value)
+
+
+def test_a_ratio_is_no_schedule():
+    refused(QLearningConfig, "reward_ratio", perstep.Decay(0.1))
+
+
+@pytest.mark.parametrize("value", [-0.001, 1.001, 5, *NO_NUMBERS])
+def test_epsilon(value):
+    assert "between 0 and 1" in refused(QLearningConfig, "epsilon", value)
+
+
+@pytest.mark.parametrize("value", [0, -3, 1.5, 2.0, "10", True, [10], math.inf])
+def test_numbers_of_quantiles(value):
+    for name in ("num_quantiles", "num_reward_quantiles", "num_return_quantiles"):
+        assert "whole number of at least 1" in refused(QLearningConfig, name, value)
+
+
+def test_no_number_of_quantiles():
+    refused(QLearningConfig, "num_quantiles", None)
+    assert QLearningConfig(rule="d3", num_reward_quantiles=None, num_quantiles=7).theta_size == 7
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_first_guesses_and_costs(value):
+    for name in ("initial_average_reward", "initial_value", "reset_cost"):
+        refused(TDLearningConfig, name, value)
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "0", None, True])
+def test_seed(value):
+    assert "whole number of at least 0" in refused(TDLearningConfig, "seed", value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "meant"), [("d4", "d3"), ("D2", "d2"), ("diferential", "differential"), ("d-2", "d2")]
+)
+def test_unknown_rule_suggests_the_nearest_and_lists_all(rule, meant):
+    sentence = refused(QLearningConfig, "rule", rule, kind=UnknownName)
+    assert f"There is no rule {rule!r}. Did you mean {meant!r}?" in sentence
+    assert "Known: d2, d3, differential." in sentence
+
+
+@pytest.mark.parametrize("rule", ["", "categorical!", None, 3, ["d2"]])
+def test_unknown_rule_lists_all(rule):
+    assert "Known: d2, d3, differential." in refused(QLearningConfig, "rule", rule, kind=UnknownName)
+
+
+@pytest.mark.parametrize("value", ["stop", "Continue", None, True])
+def test_termination(value):
+    assert "Known: continue, mask." in refused(QLearningConfig, "termination", value, kind=UnknownName)
+
+
+@pytest.mark.parametrize("rule", ["differential", "d3"])
+def test_offset_is_for_d2(rule):
+    with pytest.raises(
+        ValueError, match=rf"offset_ratio corrects the average of d2, but the rule is '{rule}'\. Use rule='d2'"
+    ):
+        QLearningConfig(rule=rule, offset_ratio=0.1)
+    assert QLearningConfig(rule=rule, offset_ratio=0).offset_ratio == 0
+    assert QLearningConfig(rule="d2", offset_ratio=0.1).offset_ratio == 0.1
+
+
+@pytest.mark.parametrize(
+    ("agent", "setting", "meant"),
+    [
+        ("QLearning", "stepsize", "step_size"),
+        ("QLearning", "epsilonn", "epsilon"),
+        ("QLearning", "num_quantile", "num_quantiles"),
+        ("TDLearning", "reward_rate", "reward_ratio"),
+        ("ActorCritic", "tiling", "tilings"),
+    ],
+)
+def test_unknown_setting_suggests_the_nearest(agent, setting, meant):
+    config = getattr(perstep, agent).Config
+    with pytest.raises(UnknownName, match=rf"no setting of {agent}, '{setting}'\. Did you mean '{meant}'\?") as caught:
+        config.of({setting: 1})
+    assert all(field.name in str(caught.value) for field in dataclasses.fields(config))
+
+
+def test_a_setting_of_another_agent_is_unknown():
+    with pytest.raises(UnknownName, match="no setting of TDLearning, 'epsilon'"):
+        perstep.TDLearning("perstep/TwoLoop-v0", np.zeros(9, int), epsilon=0.1)
+    with pytest.raises(UnknownName, match="no setting of QLearning, 'tilings'"):
+        perstep.QLearning("perstep/TwoLoop-v0", tilings=8)
+
+
+def test_unknown_names_without_a_neighbour():
+    assert str(unknown("thing", "zzz", ["b", "a"])) == "There is no thing 'zzz'. Known: a, b."
+    assert issubclass(UnknownName, ValueError)
+
+
+# --- Tiles
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "32", None, True])
+def test_tilings(value):
+    assert "whole number of at least 1" in refused(ActorCriticConfig, "tilings", value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 8.0, "8", None, True, (8, 0), (8, 1.5), [8, "a"], np.array([8.0, 8.0])])
+def test_tiles(value):
+    with pytest.raises(ValueError, match="tiles must be a whole number of at least 1"):
+        ActorCriticConfig(tiles=value)
+
+
+@pytest.mark.parametrize("name", ["wrap", "low", "high"])
+@pytest.mark.parametrize("value", [3, 0.5, "ab", {1: 2}, True])
+def test_sequences(name, value):
+    assert "must be a sequence of numbers" in refused(ActorCriticConfig, name, value)
+
+
+def test_members_of_sequences():
+    with pytest.raises(ValueError, match="wrap must be a whole number of at least 0, but -1 came"):
+        ActorCriticConfig(wrap=(0, -1))
+    with pytest.raises(ValueError, match=r"wrap must be a whole number of at least 0, but 0\.5 came"):
+        ActorCriticConfig(wrap=[0.5])
+    for bounds in ((0.0, math.inf), (0.0, "a"), (0.0, None), [math.nan]):
+        with pytest.raises(ValueError, match="A bound in low or high must be a finite number"):
+            ActorCriticConfig(low=bounds)
+
+
+@pytest.mark.parametrize("value", [0, -5, 100.5, "100", True])
+def test_table_size(value):
+    assert "whole number of at least 1" in refused(ActorCriticConfig, "table_size", value)
+
+
+@pytest.mark.parametrize("value", ["no", None, 1, 0])
+def test_divide_by_tilings(value):
+    assert "True or False" in refused(ActorCriticConfig, "divide_by_tilings", value)
+
+
+def test_divided_steps():
+    # α = 0.4 over 8 tilings is 0.05; α_π = η_π α follows it; α_θ = η α with the undivided α, 0.1 · 0.4: θ has no tiles.
+    config = ActorCriticConfig(step_size=0.4, tilings=8, reward_ratio=0.1, divide_by_tilings=True)
+    assert config.value_decay == perstep.Decay(0.05, 0.0)
+    assert config.theta_scale == pytest.approx(0.04)
+    assert ActorCriticConfig(step_size=0.4, tilings=8).value_decay == perstep.Decay(0.4, 0.0)
+
+
+# --- What the settings mean
+
+
+def test_sizes():
+    # m and n by rule: differential 1 and 1, d2 m and 1, d3 m and n; one of the two alone overrides.
+    sizes = {
+        rule: (LearnerConfig(rule=rule, num_quantiles=7).theta_size, LearnerConfig(rule=rule).value_size)
+        for rule in RULES
+    }
+    assert sizes == {"differential": (1, 1), "d2": (7, 1), "d3": (7, 51)}
+    apart = LearnerConfig(rule="d3", num_quantiles=7, num_reward_quantiles=3, num_return_quantiles=5)
+    assert (apart.theta_size, apart.value_size) == (3, 5)
+
+
+def test_steps_of_theta():
+    # α_θ = η α, falling as α does …
+    config = LearnerConfig(step_size=perstep.Decay(0.5, 0.8), reward_ratio=3)
+    assert (config.theta_scale, config.theta_power) == (1.5, 0.8)
+    # … unless it has a schedule of its own.
+    config = LearnerConfig(step_size=perstep.Decay(0.5, 0.8), reward_step_size=perstep.Decay(0.2, 0.6))
+    assert (config.theta_scale, config.theta_power) == (0.2, 0.6)
+    config = LearnerConfig(step_size=perstep.Decay(0.5, 0.8), reward_step_size=0.1)
+    assert (config.theta_scale, config.theta_power) == (0.1, 0.0)
+
+
+def test_configs_are_frozen_and_take_keywords_only():
+    config = QLearningConfig()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.epsilon = 0.2
+    with pytest.raises(TypeError):
+        QLearningConfig("d2")
+
+
+# --- Numbers of other kinds
+
+
+def test_numbers_of_numpy_are_numbers():
+    config = QLearningConfig(
+        step_size=np.float32(0.5),
+        epsilon=np.float64(0.25),
+        num_quantiles=np.int32(7),
+        seed=np.uint8(3),
+        reward_ratio=np.int64(2),
+    )
+    assert config == QLearningConfig(step_size=0.5, epsilon=0.25, num_quantiles=7, seed=3, reward_ratio=2.0)
+    plain = {name: type(value) for name, value in config.settings().items()}
+    assert (plain["step_size"], plain["epsilon"], plain["reward_ratio"]) == (float, float, float)
+    assert (plain["num_quantiles"], plain["seed"]) == (int, int)
+    assert QLearningConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_whole_numbers_compile_nothing_anew():
+    # epsilon=0 and epsilon=0.0 are the same to a kernel; were they not, the first would wait for the compiler again.
+    perstep.QLearning("perstep/TwoLoop-v0", step_size=0.5, offset_ratio=0.5, epsilon=0.5).learn(10)
+    known = len(interaction.learn_in_mdp.signatures)
+    perstep.QLearning(
+        "perstep/TwoLoop-v0", step_size=1, offset_ratio=1, epsilon=0, reward_ratio=1, initial_value=1
+    ).learn(10)
+    perstep.QLearning(
+        "perstep/TwoLoop-v0", step_size=perstep.Decay(1, 1), reward_step_size=1, epsilon=np.int64(1)
+    ).learn(10)
+    assert len(interaction.learn_in_mdp.signatures) == known
+    pendulum = "perstep/InvertedPendulum-v0"
+    perstep.ActorCritic(pendulum).learn(10)
+    known = len(interaction.learn_in_pendulum.signatures)
+    perstep.ActorCritic(pendulum, step_size=1, policy_ratio=0, huber=1).learn(10)
+    perstep.ActorCritic(pendulum, tilings=1, tiles=3, low=(-4, -7), high=(4, 7)).learn(10)
+    assert len(interaction.learn_in_pendulum.signatures) == known
+
+
+def test_arrays_may_give_the_tiles():
+    config = ActorCriticConfig(
+        low=np.array([-1.2, -0.07], np.float32), high=np.array([0.6, 0.07]), tiles=np.array([4, 5]), wrap=np.array([0])
+    )
+    assert (config.high, config.tiles, config.wrap) == ((0.6, 0.07), (4, 5), (0,))
+    assert config.low == pytest.approx((-1.2, -0.07))
+    assert ActorCriticConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    hash(config)
+
+
+# --- Through files
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TDLearningConfig(),
+        QLearningConfig(rule="d3", step_size=0.1, epsilon=0.3, num_reward_quantiles=3, seed=2**70, termination="mask"),
+        QLearningConfig(step_size=perstep.Decay(0.5, 0.8), reward_step_size=perstep.Decay(0.2, 0.6), offset_ratio=0.1),
+        QLearningConfig(step_size=0.1 + 0.2, initial_value=-1 / 3, reset_cost=5e-324),
+        ActorCriticConfig(),
+        ActorCriticConfig(tiles=(4, 5), wrap=(0,), low=(-1.0, -2.0), high=(1.0, 2.0), table_size=100),
+        ActorCriticConfig(tiles=7, divide_by_tilings=True, huber=0, step_size=perstep.Decay(1.0)),
+    ],
+)  # fmt: skip
+def test_json_and_back(config):
+    text = json.dumps(config.to_json(), allow_nan=False)
+    assert type(config).from_json(json.loads(text)) == config
+
+
+def test_json_is_plain():
+    values = ActorCriticConfig(step_size=perstep.Decay(0.5, 0.8), tiles=(4, 5)).to_json()
+    assert values["step_size"] == {"scale": 0.5, "power": 0.8}
+    assert list(values) == [field.name for field in dataclasses.fields(ActorCriticConfig)]
+
+
+def test_lists_become_tuples():
+    config = ActorCriticConfig(tiles=[4, 5], wrap=[1], low=[0, 0], high=[1, 1])
+    assert (config.tiles, config.wrap, config.low, config.high) == ((4, 5), (1,), (0, 0), (1, 1))
+
+
+def test_json_with_an_unknown_setting():
+    with pytest.raises(UnknownName, match="no setting of QLearning, 'evil'"):
+        QLearningConfig.from_json({**QLearningConfig().to_json(), "evil": 1})
+
+
+# --- Where people look
+
+
+@pytest.mark.parametrize(
+    ("agent", "first"), [("QLearning", ["env"]), ("TDLearning", ["env", "policy"]), ("ActorCritic", ["env"])]
+)
+def test_signatures_list_the_settings(agent, first):
+    kind = getattr(perstep, agent)
+    parameters = inspect.signature(kind).parameters
+    fields = dataclasses.fields(kind.Config)
+    assert list(parameters) == [*first, *(field.name for field in fields)]
+    for field in fields:
+        assert parameters[field.name].default == field.default
+        assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize("config", [LearnerConfig, *CONFIGS])
+def test_every_setting_has_a_line_of_documentation(config):
+    source = inspect.getsource(config)
+    own = [
+        field.name for field in dataclasses.fields(config) if re.search(rf"^    {field.name}:", source, re.MULTILINE)
+    ]
+    for name in own:
+        assert re.search(rf'^    {name}: .*\n    """\S', source, re.MULTILINE), name
+
+
+def test_algorithms_name_a_rule_and_a_learner():
+    for name, cell in ALGORITHMS.items():
+        assert cell.name == name
+        assert cell.rule in RULES
+        assert name.startswith(cell.rule + "-")
+        assert issubclass(cell.config, LearnerConfig)
+        assert cell.config(rule=cell.rule).rule == cell.rule
+    assert {"differential-td", "d2-td", "d3-td", "differential-q", "d2-q", "d3-q"} <= set(ALGORITHMS)
+    assert {"differential-actor-critic", "d2-actor-critic", "d3-actor-critic"} <= set(ALGORITHMS)
+
+
+def test_unknown_algorithm():
+    with pytest.raises(UnknownName, match=r"There is no algorithm 'd2q'\. Did you mean 'd2-q'\?"):
+        algorithm("d2q")
+    with pytest.raises(UnknownName, match="Known: d2-actor-critic"):
+        perstep.make_agent("sarsa!", "perstep/TwoLoop-v0")

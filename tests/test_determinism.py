@@ -1,0 +1,342 @@
+"""Same seed, same bits: twice, in threads, in another process, in pieces, and after a night in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.wrappers import TransformReward
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import perstep
+from perstep.environments import garnet
+from perstep.storage import read
+
+TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-"))
+SMALL = {"tilings": 4, "tiles": 3, "num_quantiles": 5}
+BOUNDS = {"low": [-5.0, -9.0, -0.5, -9.0], "high": [5.0, 9.0, 0.5, 9.0]}
+
+# Agents as plain data, so that another process can make them: class, arguments, settings, steps.
+CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
+    "td": ("TDLearning", ["perstep/RedPillBluePill-v0", [[0.5, 0.5], [0.2, 0.8]]], {"num_quantiles": 5}, 700),
+    "q": ("QLearning", ["perstep/AccessControl-v0"], {"num_quantiles": 5, "epsilon": 0.2}, 700),
+    "q-lake": ("QLearning", ["FrozenLake-v1"], {"num_quantiles": 5, "step_size": 0.1}, 257),
+    "q-taxi": ("QLearning", [TAXI], {"num_quantiles": 5, "reset_cost": 0.5}, 257),
+    "pendulum": ("ActorCritic", ["perstep/InvertedPendulum-v0"], SMALL, 700),
+    "cart-pole": ("ActorCritic", ["CartPole-v1"], {**SMALL, **BOUNDS}, 257),
+    "mountain-car": ("ActorCritic", ["MountainCar-v0"], SMALL, 257),
+}
+RULES = ["differential", "d2", "d3"]
+ALL = [(name, rule) for name in CASES for rule in RULES]
+
+
+def make(name, rule, **changes):
+    kind, arguments, given_settings, _ = CASES[name]
+    return getattr(perstep, kind)(*arguments, rule=rule, **{"seed": 3, **given_settings, **changes})
+
+
+def digest(agent, path):
+    """A hash of everything that a saved agent consists of."""
+    agent.save(path)
+    arrays, metadata = read(path)
+    found = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for key in sorted(arrays):
+        found.update(key.encode() + arrays[key].tobytes())
+    return found.hexdigest()
+
+
+@pytest.fixture
+def bits(tmp_path):
+    return lambda agent: digest(agent, tmp_path / "a.safetensors")
+
+
+# --- Another process
+
+
+SCRIPT = """
+import json, sys
+import perstep
+folder, cases, rules = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+for name, (kind, arguments, settings, steps) in cases.items():
+    for rule in rules:
+        perstep.load(f"{folder}/half-{name}-{rule}.safetensors").learn(steps).save(f"{folder}/resumed-{name}-{rule}.safetensors")
+        agent = getattr(perstep, kind)(*arguments, rule=rule, seed=3, **settings)
+        agent.learn(2 * steps).save(f"{folder}/elsewhere-{name}-{rule}.safetensors")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """2N steps at once; N steps, saved, loaded in another process and N more; 2N steps at once in that process."""
+    place = tmp_path_factory.mktemp("runs")
+    for name, rule in ALL:
+        steps = CASES[name][3]
+        make(name, rule).learn(2 * steps).save(place / f"whole-{name}-{rule}.safetensors")
+        make(name, rule).learn(steps).save(place / f"half-{name}-{rule}.safetensors")
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p), PYTHONHASHSEED="17")
+    command = [sys.executable, "-c", SCRIPT, str(place), json.dumps(CASES), json.dumps(RULES)]
+    subprocess.run(command, env=environment, check=True)
+    return place
+
+
+def assert_same_files(one, other):
+    (arrays, metadata), (other_arrays, other_metadata) = read(one), read(other)
+    assert arrays.keys() == other_arrays.keys()
+    for key, array in arrays.items():
+        assert array.dtype == other_arrays[key].dtype
+        assert array.tobytes() == other_arrays[key].tobytes(), key
+    assert metadata == other_metadata
+
+
+@pytest.mark.parametrize(("name", "rule"), ALL)
+def test_resumed_in_another_process_is_uninterrupted(folder, name, rule):
+    assert_same_files(folder / f"whole-{name}-{rule}.safetensors", folder / f"resumed-{name}-{rule}.safetensors")
+
+
+@pytest.mark.parametrize(("name", "rule"), ALL)
+def test_another_process_is_the_same(folder, name, rule):
+    assert_same_files(folder / f"whole-{name}-{rule}.safetensors", folder / f"elsewhere-{name}-{rule}.safetensors")
+
+
+# --- The same process
+
+
+@pytest.mark.parametrize(("name", "rule"), ALL)
+def test_same_seed_same_bits_other_seed_other_life(tmp_path, bits, name, rule):
+    assert bits(make(name, rule).learn(200)) == bits(make(name, rule).learn(200))
+    lives = []
+    for seed in (3, 4):
+        make(name, rule, seed=seed).learn(200).save(tmp_path / "a.safetensors")
+        arrays, _ = read(tmp_path / "a.safetensors")
+        lives.append(arrays["table.visits" if "table.visits" in arrays else "weights.actor"].tolist())
+    assert lives[0] != lives[1]
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(st.lists(st.integers(0, 40), max_size=6))
+@settings(max_examples=8)
+def test_learning_in_pieces_is_learning_at_once(name, pieces):
+    whole, parts = make(name, "d3").learn(sum(pieces)), make(name, "d3")
+    for piece in pieces:
+        parts.learn(piece)
+    assert parts.steps == whole.steps
+    assert parts.reward_quantiles.tolist() == whole.reward_quantiles.tolist()
+    assert parts._generator.tolist() == whole._generator.tolist()
+    found, expected = (agent.learn(0, snapshot_at=[agent.steps]).snapshots[0].values for agent in (parts, whole))
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("steps", [0, 1, 37])
+def test_a_file_at_any_moment_goes_on(tmp_path, bits, name, steps):
+    # Before the first step, after one, in the middle of an episode.
+    make(name, "d2").learn(steps).save(tmp_path / "half.safetensors")
+    assert bits(perstep.load(tmp_path / "half.safetensors").learn(150)) == bits(make(name, "d2").learn(steps + 150))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_saving_changes_nothing(tmp_path, bits, name):
+    agent, twin = make(name, "d3").learn(100), make(name, "d3").learn(100)
+    agent.save(tmp_path / "b.safetensors")
+    perstep.load(tmp_path / "b.safetensors").learn(50)
+    assert bits(agent.learn(100)) == bits(twin.learn(100))
+
+
+def test_interleaved_agents_are_each_alone(bits):
+    for names in (("td", "q"), ("q-lake", "q-taxi"), ("pendulum", "cart-pole"), ("q-lake", "mountain-car")):
+        alone = [bits(make(name, "d3").learn(90)) for name in names]
+        together = [make(name, "d3") for name in names]
+        for _ in range(9):
+            for agent in together:
+                agent.learn(10)
+        assert [bits(agent) for agent in together] == alone
+
+
+@pytest.mark.parametrize("name", ["td", "q", "pendulum", "q-lake"])
+def test_threads_change_nothing(bits, name):
+    def crowd():
+        return [make(name, rule, seed=seed) for seed in range(3) for rule in RULES]
+
+    one, two, four = (perstep.learn_together(crowd(), 400, threads=threads) for threads in (1, 2, 4))
+    alone = [agent.learn(400) for agent in crowd()]
+    assert [bits(agent) for agent in one] == [bits(agent) for agent in alone]
+    assert [bits(agent) for agent in two] == [bits(agent) for agent in alone]
+    assert [bits(agent) for agent in four] == [bits(agent) for agent in alone]
+
+
+def test_agents_may_share_an_mdp(bits):
+    mdp = garnet(10, 3, 2, seed=1)
+    together = perstep.learn_together(
+        [perstep.QLearning(mdp, rule="d3", seed=seed) for seed in range(4)], 3000, threads=2
+    )
+    alone = [perstep.QLearning(garnet(10, 3, 2, seed=1), rule="d3", seed=seed).learn(3000) for seed in range(4)]
+    assert [bits(agent) for agent in together] == [bits(agent) for agent in alone]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_global_randomness_is_neither_read_nor_moved(bits, name):
+    found = []
+    for seed in (1, 2):
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        before = random.getstate(), np.random.get_state()  # noqa: NPY002
+        agent = make(name, "d3").learn(120)
+        agent.evaluate(50)
+        agent.predict(np.zeros(agent.tiles.dimensions) if isinstance(agent, perstep.ActorCritic) else 0)
+        found.append(bits(agent))
+        after = random.getstate(), np.random.get_state()  # noqa: NPY002
+        assert before[0] == after[0]
+        assert before[1][0] == after[1][0]
+        assert before[1][1].tolist() == after[1][1].tolist()
+        assert before[1][2:] == after[1][2:]
+    assert found[0] == found[1]
+
+
+# --- Worlds as they were made
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"is_slippery": False},
+        {"desc": ["SFF", "FHF", "FFG"]},
+        {"map_name": "8x8"},
+        {"max_episode_steps": 7},
+        {"max_episode_steps": -1},
+        {"disable_env_checker": True},
+        {"is_slippery": False, "max_episode_steps": -1, "disable_env_checker": True},
+    ],
+)
+def test_a_world_is_made_again_as_it_was(tmp_path, bits, settings):
+    def agent():
+        return perstep.QLearning(gymnasium.make("FrozenLake-v1", **settings), seed=2)
+
+    agent().learn(45).save(tmp_path / "half.safetensors")
+    assert bits(perstep.load(tmp_path / "half.safetensors").learn(200)) == bits(agent().learn(245))
+
+
+def test_a_bare_world_is_made_again_without_a_limit(tmp_path, bits):
+    def agent():
+        return perstep.QLearning(gymnasium.make(TAXI).unwrapped, seed=2)
+
+    agent().learn(150).save(tmp_path / "half.safetensors")
+    assert bits(perstep.load(tmp_path / "half.safetensors").learn(300)) == bits(agent().learn(450))
+
+
+def test_a_bare_world_is_evaluated_without_a_limit():
+    # Nobody reaches the top by chance; the registered world cuts it short after 200 steps, the bare one never.
+    for env, episodes in ((gymnasium.make("MountainCar-v0"), 2), (gymnasium.make("MountainCar-v0").unwrapped, 0)):
+        assert len(perstep.ActorCritic(env, tilings=2).evaluate(450).episode_returns) == episodes
+
+
+def test_a_finite_mdp_comes_back_whole(tmp_path, bits):
+    mdp = garnet(6, 2, 3, seed=4)
+    perstep.QLearning(mdp, rule="d3").learn(100).save(tmp_path / "half.safetensors")
+    resumed = perstep.load(tmp_path / "half.safetensors")
+    assert resumed.mdp.transitions.tolist() == mdp.transitions.tolist()
+    assert bits(resumed.learn(100)) == bits(perstep.QLearning(mdp, rule="d3").learn(200))
+
+
+def test_a_world_may_be_given_again(tmp_path, bits):
+    make("q-lake", "d2").learn(100).save(tmp_path / "half.safetensors")
+    for env in ("FrozenLake-v1", gymnasium.make("FrozenLake-v1")):
+        resumed = perstep.load(tmp_path / "half.safetensors", env=env)
+        assert bits(resumed.learn(100)) == bits(make("q-lake", "d2").learn(200))
+
+
+def test_another_world_begins_with_a_reset(tmp_path):
+    # The estimates are those of the file; the place in the world is not, since it is another world.
+    make("q-lake", "d2").learn(100).save(tmp_path / "half.safetensors")
+    for env in (
+        TransformReward(gymnasium.make("FrozenLake-v1"), lambda reward: reward),
+        gymnasium.make("FrozenLake-v1").unwrapped,
+    ):
+        resumed = perstep.load(tmp_path / "half.safetensors", env=env)
+        assert resumed.all_action_values.tolist() == make("q-lake", "d2").learn(100).all_action_values.tolist()
+        assert resumed.learn(100).steps == 200
+
+
+# --- Worlds whose state nobody can save
+
+
+class Walk(gymnasium.Env[Any, Any]):
+    """A walk over five states, with noise; counts its resets."""
+
+    def __init__(self, box=False):
+        self.observation_space = spaces.Box(0.0, 4.0, (1,), np.float64) if box else spaces.Discrete(5)
+        self.action_space = spaces.Discrete(2)
+        self.resets = 0
+
+    def _shown(self):
+        return self.state if isinstance(self.observation_space, spaces.Discrete) else np.array([float(self.state)])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.resets += 1
+        self.state = 2
+        return self._shown(), {}
+
+    def step(self, action):
+        self.state = int(np.clip(self.state + 2 * action - 1 + self.np_random.integers(-1, 2), 0, 4))
+        return self._shown(), float(self.state), False, False, {}
+
+
+@pytest.mark.parametrize("box", [False, True])
+def test_an_own_world_goes_on_from_a_reset_if_given(tmp_path, box):
+    kind = perstep.ActorCritic if box else perstep.QLearning
+    where = np.array([1.0]) if box else 1
+    agent = kind(Walk(box), rule="d3", num_quantiles=4, seed=1).learn(300)
+    agent.save(tmp_path / "a.safetensors")
+    env = Walk(box)
+    with pytest.warns(UserWarning, match="goes on from a fresh reset of the world") as told:
+        resumed, again = (perstep.load(tmp_path / "a.safetensors", env=world) for world in (env, Walk(box)))
+    assert told[0].filename == __file__
+    assert resumed.steps == 300
+    assert resumed.reward_quantiles.tolist() == agent.reward_quantiles.tolist()
+    assert resumed.learn(200).steps == 500
+    assert env.resets == 1
+    assert again.learn(200).reward_quantiles.tolist() == resumed.reward_quantiles.tolist()
+    assert again.predict(where)[0] == resumed.predict(where)[0]
+
+
+@pytest.mark.parametrize("box", [False, True])
+def test_an_own_world_that_is_not_given_can_be_asked_about_only(tmp_path, box):
+    kind = perstep.ActorCritic if box else perstep.QLearning
+    where = np.array([1.0]) if box else 1
+    agent = kind(Walk(box), rule="d3", num_quantiles=4, seed=1).learn(300)
+    agent.save(tmp_path / "a.safetensors")
+    alone = perstep.load(tmp_path / "a.safetensors")
+    assert alone.predict(where) == agent.predict(where)
+    assert alone.reward_quantiles.tolist() == agent.reward_quantiles.tolist()
+    assert alone.history.steps.tolist() == agent.history.steps.tolist()
+    if box:
+        assert alone.return_quantiles(where).tolist() == agent.return_quantiles(where).tolist()
+    else:
+        assert alone.return_quantiles(where, 0).tolist() == agent.return_quantiles(where, 0).tolist()
+    for verb in (alone.learn, alone.evaluate):
+        with pytest.raises(RuntimeError, match=r"saved in .*Walk.*cannot be made from the file alone.*env=env"):
+            verb(10)
+    alone.save(tmp_path / "b.safetensors")  # and kept for one who has the world
+    assert perstep.load(tmp_path / "b.safetensors", env=Walk(box)).learn(10).steps == 310
+
+
+def test_a_wrapped_world_is_not_made_from_the_file(tmp_path):
+    env = TransformReward(gymnasium.make("FrozenLake-v1"), lambda reward: reward + 1)
+    perstep.QLearning(env).learn(50).save(tmp_path / "a.safetensors")
+    alone = perstep.load(tmp_path / "a.safetensors")
+    assert alone.predict(0)[0] in range(4)
+    with pytest.raises(RuntimeError, match="cannot be made from the file alone"):
+        alone.learn(1)
+    with pytest.warns(UserWarning, match="goes on from a fresh reset of the world"):
+        resumed = perstep.load(tmp_path / "a.safetensors", env=env)
+    assert resumed.learn(50).steps == 100

@@ -1,0 +1,76 @@
+"""The documentation as readers use it: its Python runs and prints what is written under it, its links lead somewhere, and
+everything public is in the reference."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+import perstep
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
+
+# A block of code: its language, what is in it, and the output under it if the next thing is a block without a language.
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n?```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+NOT_RUN = "# not run"
+
+
+def examples(text: str) -> list[tuple[str, str]]:
+    """The Python of a page, block by block, each with the output that the page promises."""
+    blocks = (found.groups(default="") for found in BLOCK.finditer(text))
+    return [(code, output) for language, code, output in blocks if language == "python" and not code.startswith(NOT_RUN)]
+
+
+def links(text: str) -> list[str]:
+    """Where links and pictures of a page lead, those within the documentation only."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"`[^`\n]*`", "", prose)
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose)
+    return [target for target in targets if not re.match(r"[a-z]+:|#", target)]
+
+
+@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if examples(text)])
+@pytest.mark.filterwarnings("default::UserWarning")  # perstep's own advice to readers, such as that of tiles
+def test_python_runs_and_prints_what_is_written_under_it(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for code, output in examples(PAGES[page]):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, page, "exec"), names)
+        if output:
+            assert printed.getvalue() == output
+
+
+@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if links(text)])
+def test_links_lead_somewhere(page: str) -> None:
+    broken = [link for link in links(PAGES[page]) if not (DOCS / page).parent.joinpath(link.partition("#")[0]).exists()]
+    assert not broken
+
+
+@pytest.mark.parametrize("name", perstep.__all__)
+def test_everything_public_is_in_the_reference(name: str) -> None:
+    assert re.search(rf"perstep\.{name}\b", PAGES["reference.md"])
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r"[\w./-]+\.md", (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(PAGES), "Every page of docs/ has one line under `nav` in mkdocs.yml."
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    """A name such as `test_theorem_bound_holds`, or a file such as `tests/test_tabular.py`."""
+    tests = Path(__file__).parent
+    known = "\n".join(path.read_text(encoding="utf-8") for path in tests.rglob("test_*.py"))
+    for page, text in PAGES.items():
+        for file in re.findall(r"\btests/[\w/]+\.py", text):
+            assert (tests.parent / file).exists(), f"{page} names {file}, which does not exist."
+        for name in re.findall(r"\btest_\w+\b(?!\.py)", text):
+            assert f"def {name}(" in known, f"{page} names {name}, which does not exist."
