@@ -169,18 +169,16 @@ def differential_deep_q(R_bar, alpha, eta, A, R, q, q_T_next, lam):
     return -sum(smooth_l1(delta[b], lam) for b in range(B)) / B
 
 
-def d2_deep_q(theta, alpha_theta, A, R, q, q_T_next, lam, b=None, step_b=0.0, per_sample=False):
-    """Algorithm 6 between the sample and the step on w. Returns ℓ. Ours: the offset b, and θ by every reward of the batch."""
+def d2_deep_q(theta, alpha_theta, A, R, q, q_T_next, lam, per_sample=False):
+    """Algorithm 6 between the sample and the step on w. Returns ℓ. Ours: `per_sample`, θ by every reward of the batch."""
     B, m = len(R), len(theta)
     tau = levels(m)
     for i in range(m):
         below = sum(1 if r < theta[i] else 0 for r in R) / B if per_sample else (1 if sum(R) / B < theta[i] else 0)
         theta[i] = theta[i] + alpha_theta * (tau[i] - below)
-    R_bar = sum(theta) / m + (b[0] if b else 0.0)
-    delta = [R[k] - R_bar + max(q_T_next[k]) - q[k][A[k]] for k in range(B)]
-    if b:
-        b[0] = b[0] + step_b * sum(delta) / B
-    return -sum(smooth_l1(delta[k], lam) for k in range(B)) / B
+    R_bar = sum(theta) / m
+    delta = [R[b] - R_bar + max(q_T_next[b]) - q[b][A[b]] for b in range(B)]
+    return -sum(smooth_l1(delta[b], lam) for b in range(B)) / B
 
 
 def d3_deep_q(theta, alpha_theta, A, R, omega, omega_next, omega_T_next, lam, per_sample=False):

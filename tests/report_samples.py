@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,15 @@ PROVENANCE = {
 }
 
 
+@cache
+def _picture() -> bytes:
+    """A drawing, the same for all figures."""
+    figure, file = Figure(figsize=(7, 3)), io.BytesIO()
+    figure.subplots().plot([0, 1], [1, 0])
+    figure.savefig(file, dpi=60)
+    return file.getvalue()
+
+
 def write_part(
     results: Path,
     part: str = "redpill",
@@ -70,10 +81,7 @@ def write_part(
     (folder / "claims.json").write_text(json.dumps(CLAIMS if claims is None else claims))
     (folder / "provenance.json").write_text(json.dumps(PROVENANCE if provenance is None else provenance))
     for name in figures:
-        figure = Figure(figsize=(4, 2))
-        figure.subplots().plot([0, 1], [1, 0])
-        figure.savefig(folder / "figures" / f"{name}.png", dpi=60)
-        figure.savefig(folder / "figures" / f"{name}.pdf")
+        (folder / "figures" / f"{name}.png").write_bytes(_picture())
     return folder
 
 

@@ -21,6 +21,7 @@ SOURCES = Path(__file__).parent.parent / "src" / "perstep"
 RANKS = {
     "compiled": 0,
     "errors": 0,
+    "interruption": 0,
     "progress": 0,
     "randomness": 1,
     "quantiles": 1,

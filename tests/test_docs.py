@@ -23,7 +23,9 @@ NOT_RUN = "# not run"
 def examples(text: str) -> list[tuple[str, str]]:
     """The Python of a page, block by block, each with the output that the page promises."""
     blocks = (found.groups(default="") for found in BLOCK.finditer(text))
-    return [(code, output) for language, code, output in blocks if language == "python" and not code.startswith(NOT_RUN)]
+    return [
+        (code, output) for language, code, output in blocks if language == "python" and not code.startswith(NOT_RUN)
+    ]
 
 
 def links(text: str) -> list[str]:

@@ -15,7 +15,8 @@ class UnknownName(ValueError):
 def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     """The error for `name`, with the known names and the nearest of them."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=5, cutoff=0.5)
+    folded = {known_name.lower(): known_name for known_name in names}
+    near = [folded[match] for match in difflib.get_close_matches(str(name).lower(), folded, n=5, cutoff=0.6)]
     meant = f" Did you mean {near[0]!r}?" if near else ""
     if len(names) > MANY:
         return UnknownName(f"There is no {kind} {name!r}.{meant} Near it: {', '.join(near) or 'nothing'}.")

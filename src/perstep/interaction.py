@@ -17,7 +17,7 @@ from perstep.compiled import compiled, inlined
 from perstep.environments import pendulum
 from perstep.environments.world import start, step
 from perstep.environments.world_state import kinds
-from perstep.randomness import draw
+from perstep.randomness import draw, uniform
 from perstep.recording import note
 from perstep.tiles import active_tiles
 
@@ -83,23 +83,23 @@ def learn_then_act(learner: Any, rule: Any, behaviour: Any, run: Any, record: An
 
 
 @compiled
-def follow_in_mdp(world: Any, policy: Any, generator: Any, num_steps: Any, kept: Any) -> Any:
-    """Follow fixed probabilities without learning; sums all rewards and keeps as many as fit, evenly spaced in time."""
+def keep(t: Any, num_steps: Any, reward: Any, kept: Any, picker: Any) -> None:
+    """Keep one reward of every so many, so that all fit: any of them alike, since a fixed one could beat time with the world."""
+    every = (num_steps + kept.shape[0] - 1) // kept.shape[0]
+    if every == 1 or t % every == 0 or uniform(picker) * (t % every + 1) < 1.0:
+        kept[t // every] = reward
+
+
+@compiled
+def follow_in_mdp(world: Any, policy: Any, generator: Any, picker: Any, num_steps: Any, kept: Any) -> Any:
+    """Follow fixed probabilities without learning; sums all rewards and keeps as many as fit."""
     state = start(world, generator)
-    every = spacing(num_steps, kept)
     total = 0.0
     for t in range(num_steps):
         reward, state = step(world, state, draw(policy[state], generator), generator)
         total += reward
-        if t % every == 0:
-            kept[t // every] = reward
+        keep(t, num_steps, reward, kept, picker)
     return total
-
-
-@compiled
-def spacing(num_steps: Any, kept: Any) -> Any:
-    """Every how many steps one reward is kept."""
-    return (num_steps + kept.shape[0] - 1) // kept.shape[0]
 
 
 @compiled
@@ -144,10 +144,9 @@ def learn_on_tiles_then_act(
 
 @compiled
 def follow_in_pendulum(
-    parameters: Any, run: Any, generator: Any, state: Any, num_steps: Any, deterministic: Any, kept: Any
+    parameters: Any, run: Any, generator: Any, picker: Any, state: Any, num_steps: Any, deterministic: Any, kept: Any
 ) -> Any:
     """As follow_in_mdp, with a pendulum and the policy of an actor-critic."""
-    every = spacing(num_steps, kept)
     total = 0.0
     for t in range(num_steps):
         active_tiles(run.tiling, state, run.weights.active)
@@ -156,8 +155,7 @@ def follow_in_pendulum(
         action = tabular.greedy(chances) if deterministic else draw(chances, generator)
         reward, _ = pendulum.step(parameters, state, action, state)
         total += reward
-        if t % every == 0:
-            kept[t // every] = reward
+        keep(t, num_steps, reward, kept, picker)
     return total
 
 
@@ -204,16 +202,16 @@ class GymnasiumWorld:
                 observation, reward, terminated, truncated, _ = self.env.step(self.action)
                 reward = finite(reward, moment)
                 next_point = resume = learner.read(observation)
+                if terminated or truncated:
+                    resume = learner.read(self.reset())
+                if terminated:
+                    reward -= self.reset_cost
+                    next_point = resume
+                masked = bool(terminated) and self.mask
+                action = learner.learn_then_act(self.point, self.action, reward, next_point, masked, resume)
             except BaseException:  # the world has moved on and the agent has not: they meet again at a reset
                 self.point = self.action = None
                 raise
-            if terminated or truncated:
-                resume = learner.read(self.reset())
-            if terminated:
-                reward -= self.reset_cost
-                next_point = resume
-            masked = bool(terminated) and self.mask
-            action = learner.learn_then_act(self.point, self.action, reward, next_point, masked, resume)
             self.point, self.action = resume, action
 
     def _copy(self) -> Any:
@@ -234,6 +232,8 @@ class GymnasiumWorld:
         """Take a budget of steps without learning, in a copy of the world where one can be made (else learning goes on from
         a fresh reset); returns all rewards, less the cost of resets, and the returns of the episodes that ended."""
         env = self._copy() or self.env
+        if env is self.env:  # whatever happens below, learning goes on from a reset
+            self.point = self.action = None
         rewards, returns, episode = np.zeros(num_steps), [], 0.0
         if env is self.env and seed is None:
             observation = self.reset()
@@ -248,9 +248,7 @@ class GymnasiumWorld:
                 returns.append(episode)
                 episode = 0.0
                 observation, _ = env.reset()
-        if env is self.env:
-            self.point = self.action = None
-        else:
+        if env is not self.env:
             env.close()
         return rewards, np.array(returns)
 
@@ -263,7 +261,7 @@ def finite(reward: Any, moment: int) -> float:
         value = math.nan
     if not math.isfinite(value):
         raise BadReward(
-            f"At step {moment} the world gave the reward {reward}, from which nothing can be learnt. "
+            f"At step {moment} the world should give one finite number as the reward, but {reward!r} came. "
             "Mend the world's reward; the agent is as it was before this step."
         )
     return value

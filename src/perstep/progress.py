@@ -13,8 +13,8 @@ PATIENCE = 2.0  # seconds without a bar that nobody minds
 class Bar:
     """Shows itself on the terminal after two seconds, or at once if asked to; never if told not to."""
 
-    def __init__(self, total: int, what: str, *, show: bool | None = None) -> None:
-        self._total, self._what, self._show = total, what, show
+    def __init__(self, total: int, what: str, *, show: bool | None = None, unit: str = "steps") -> None:
+        self._total, self._what, self._show, self._unit = total, what, show, unit
         self._begin = time.monotonic()
         self._shown: Any = None
         self._task: Any = None
@@ -36,7 +36,7 @@ class Bar:
             self._open()
         if self._shown is not None:
             rate = done / max(self._elapsed(), 1e-9)
-            self._shown.update(self._task, completed=done, note=f"{si(rate)} steps/s  {note}")
+            self._shown.update(self._task, completed=done, note=f"{si(rate)} {self._unit}/s  {note}")
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._begin

@@ -108,15 +108,17 @@ def huber_pulls(
     """
     count = targets.shape[0]
     sort_between_infinities(targets, ordered)
+    middle = ordered[(count + 1) // 2]  # sums of distances from it keep their digits, wherever the values have drifted
     sums[0] = 0.0
     for k in range(count):
-        sums[k + 1] = sums[k] + ordered[k + 1]
+        sums[k + 1] = sums[k] + (ordered[k + 1] - middle)
     far, below, near = 0, 0, 0  # how many targets are under bar − λ, bar, bar + λ
     for j in range(estimates.shape[0]):
         bar = estimates[j] - shift
         far = walk(ordered, far, bar - huber)
         below = walk(ordered, below, bar)
         near = walk(ordered, near, bar + huber)
-        under = sums[below] - sums[far] - (below - far) * bar - far * huber
-        over = sums[near] - sums[below] - (near - below) * bar + (count - near) * huber
+        away = bar - middle
+        under = sums[below] - sums[far] - (below - far) * away - far * huber
+        over = sums[near] - sums[below] - (near - below) * away + (count - near) * huber
         pulls[j] = ((1.0 - tau[j]) * under + tau[j] * over) / count

@@ -70,7 +70,7 @@ def note(record: Any, reward: Any, rewards: Any) -> None:
     record.pending[0] = 0.0
     cursor[PENDING] = 0
     cursor[FILLED] = row + 1
-    if cursor[FILLED] == record.reward_rate.shape[0]:
+    if cursor[FILLED] >= record.reward_rate.shape[0]:
         halve(record)
 
 

@@ -25,8 +25,8 @@ def settings(n=1, huber=1.0, tracking="batch-mean", dtype=torch.float64):
     return losses.Settings(huber, tracking, torch.tensor(rules.levels(n), dtype=dtype))
 
 
-def steps(offset=0.0):
-    return rules.Steps(ALPHA, ALPHA_THETA, offset)
+def steps():
+    return rules.Steps(ALPHA, ALPHA_THETA, 0.0)
 
 
 def tensor(values, grad=False, dtype=torch.float64):
@@ -69,11 +69,14 @@ def test_d2_per_sample_by_hand():
     np.testing.assert_allclose(rewards.theta, [0.02125, 1.0], atol=1e-12)
 
 
-def test_d2_offset_by_hand():
-    # θ = (0,), τ = ½, R = 0 is not below it: θ ← .0425, R̄ = .0425 + ½. δ = 0 − .5425 + 1 − 0 = .4575, b ← ½ + .1 · .4575.
+def test_offset_by_hand():
+    # b ← ½ + .1 · (1 + 2)/2, and R̄ = θ + b from then on.
     rewards = estimate_of([0.0], offset=0.5)
-    losses.d2(rewards, np.array([0.0]), tensor([[1.0]]), tensor([[0.0]]), steps(offset=0.1), settings())
-    assert rewards.offset[0] == pytest.approx(0.54575, abs=1e-12)
+    losses.move_offset(rewards, tensor([1.0, 2.0]), 0.1)
+    assert rewards.offset[0] == pytest.approx(0.65, abs=1e-12)
+    # R = 0 is not below θ = 0: θ ← .0425, R̄ = .6925, δ = 0 − .6925 + 1 − 0.
+    loss = losses.d2(rewards, np.array([0.0]), tensor([[1.0]]), tensor([[0.0]]), steps(), settings())
+    assert loss.delta.tolist() == pytest.approx([0.3075], abs=1e-12)
 
 
 def test_d3_by_hand():
@@ -118,16 +121,13 @@ def test_differential_is_algorithm_13(seed, huber, dtype, close):
 def test_d2_is_algorithm_6(seed, tracking, dtype, close):
     R, action, omega, _, omega_T_next = random_batch(seed)
     q, q_T_next = omega[..., 0], omega_T_next[..., 0]
-    theta, b = list(np.linspace(-1, 1, M)), [0.1]
-    rewards = estimate_of(theta, offset=0.1)
-    ell = oracles.d2_deep_q(
-        theta, ALPHA_THETA, action, R, q, q_T_next, 0.7, b, 0.02, per_sample=tracking == "per-sample"
-    )
+    theta = list(np.linspace(-1, 1, M))
+    rewards = estimate_of(theta)
+    ell = oracles.d2_deep_q(theta, ALPHA_THETA, action, R, q, q_T_next, 0.7, per_sample=tracking == "per-sample")
     bootstrap, own = tensor(q_T_next.max(1)[:, None], dtype=dtype), tensor(q[range(B), action][:, None], dtype=dtype)
-    loss = losses.d2(rewards, R, bootstrap, own, steps(0.02), settings(huber=0.7, tracking=tracking, dtype=dtype))
+    loss = losses.d2(rewards, R, bootstrap, own, steps(), settings(huber=0.7, tracking=tracking, dtype=dtype))
     assert float(loss.value) == pytest.approx(-ell, abs=close)
     np.testing.assert_allclose(rewards.theta, theta, rtol=0, atol=1e-12)
-    assert rewards.offset[0] == pytest.approx(b[0], abs=close)
 
 
 @pytest.mark.parametrize(("dtype", "close"), PRECISIONS)
@@ -184,6 +184,22 @@ def test_slope_of_the_scalar_rules_is_the_clipped_pull(rule, seed):
 
 def test_names_and_order_are_those_of_the_compiled_rules():
     assert tuple(losses.RULES) == rules.RULES
+
+
+@pytest.mark.parametrize(("dtype", "close"), PRECISIONS)
+@pytest.mark.parametrize("huber", [0.3, 1.0, 20.0])
+def test_compiled_loss_is_the_plain_one(huber, dtype, close):
+    rng = np.random.default_rng(4)
+    targets, own = tensor(rng.normal(size=(B, N)), dtype=dtype), rng.normal(scale=2, size=(B, N))
+    own[0, 0] = float(targets[0, 1])  # where two meet
+    tau, results = tensor(rules.levels(N), dtype=dtype), []
+    for loss in (losses.plain_quantile_huber, losses.quantile_huber):
+        estimate = tensor(own, grad=True, dtype=dtype)
+        value = loss(targets, estimate, tau, huber)
+        (3 * value).backward()
+        results.append((float(value.detach()), estimate.grad.numpy()))
+    assert results[0][0] == pytest.approx(results[1][0], rel=close)
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=0, atol=close)
 
 
 def test_slope_where_two_quantiles_meet_is_zero():

@@ -162,7 +162,9 @@ def test_atari_fits_in_three_quarters_of_a_gigabyte(monkeypatch, capsys):
 
 def test_larger_than_memory_is_refused(monkeypatch):
     monkeypatch.setattr(replay_module, "available_memory", lambda: 1_000_000_000)
-    with pytest.raises(MemoryError, match=r"needs 7\.\d\d GB of memory, but 1\.00 GB are available\. Choose a smaller replay_capac"):
+    with pytest.raises(
+        MemoryError, match=r"needs 7\.\d\d GB of memory, but 1\.00 GB are available\. Choose a smaller replay_capac"
+    ):
         Replay(1_000_000, (4, 84, 84), "uint8", stacked=True, num_envs=1, batch_size=32)
 
 

@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from perstep.cli import main
 from perstep.studies.catalog import REDPILL, Study
-from perstep.studies.engine import Shard, StudyStopped, complete
+from perstep.studies.engine import Shard, StudyStopped, complete, run
 from perstep.studies.engines import LocalEngine, RayEngine, engine_named
 from perstep.studies.lock import LOCK, Busy, locked
 from perstep.studies.results import Results
@@ -100,7 +99,7 @@ def test_without_ray_its_engine_says_how_to_get_it(tmp_path, monkeypatch, capsys
 
 
 def test_an_engine_or_a_shard_that_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="no engine 'rai'. Did you mean 'ray'"):
+    with pytest.raises(ValueError, match=r"no engine 'rai'\. Did you mean 'ray'"):
         engine_named("rai")
     with pytest.raises(ValueError, match="--ray-address is for --engine ray"):
         engine_named("local", "auto")
@@ -108,6 +107,21 @@ def test_an_engine_or_a_shard_that_cannot_be_is_refused():
         with pytest.raises(ValueError, match="A shard is i/n"):
             Shard.of(text)
     assert Shard.of("3/4") == Shard(3, 4)
+
+
+def test_a_network_learns_the_same_in_a_process_of_its_own(tmp_path):
+    pytest.importorskip("torch")
+    fixed = {"num_quantiles": 5, "replay_capacity": 200, "hidden": 8, "device": "cpu"}
+    study = troubled(
+        "Calm", algorithm="d3-deep-q", world="CartPole-v1", fixed=fixed, num_runs=2, grid={"step_size": (1e-3,)}
+    )
+    results = Results(tmp_path, [study])
+    complete(results, engine=LocalEngine(2), progress=False)
+    (setting,) = study.settings
+    here = [run(study.world, study, setting, seed) for seed in study.seeds]
+    there = results.runs(study, setting)
+    assert there["reward_quantiles"].to_list() == [row["reward_quantiles"] for row in here]
+    assert there["estimated_average_reward"].to_list() == [row["estimated_average_reward"] for row in here]
 
 
 # Runs and processes that fail --------------------------------------------------------------------------------------------
@@ -136,20 +150,6 @@ def test_trouble_in_one_run_is_recorded_and_the_others_go_on(tmp_path, whole, wo
     columns = ["seed", "average_reward", "reward_quantiles", "reward_rate"]
     assert results.runs(study, study.settings[0]).select(columns).equals(calm.select(columns)[[0, 2]])
     assert complete(results, progress=False).made == 0  # a failure is a result, until somebody asks for another try
-
-
-def test_a_retry_runs_what_failed_and_nothing_else(tmp_path, monkeypatch):
-    study = troubled("Raises")
-    results = Results(tmp_path, [study])
-    bad, good = study.settings
-    complete(results, progress=False)
-    rows = results.find(study, good).with_columns(error=pl.lit(None, pl.String)).to_dicts()
-    results.write(study, good, rows)
-    before = results.path(study, good).stat().st_mtime_ns
-    tally = complete(results, retry_failed=True, progress=False)
-    assert (tally.found, tally.made, tally.runs) == (1, 1, 3)
-    assert [failure.path for failure in tally.failures] == [results.path(study, bad)]
-    assert results.path(study, good).stat().st_mtime_ns == before
 
 
 # Disks and folders -------------------------------------------------------------------------------------------------------

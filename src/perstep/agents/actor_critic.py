@@ -34,8 +34,8 @@ class ActorCritic(Agent):
         super().__init__(env, config)
         self.tiles, self._actions = self._features()
         """The tile coder of the observations."""
-        absent, env = self._opened.absent, self._opened.env
-        self._shape = tuple(absent.spaces["shape"] if absent is not None else env.observation_space.shape)
+        absent, world = self._opened.absent, self._opened.env
+        self._shape = tuple(absent.spaces["shape"] if absent is not None else world.observation_space.shape)
         tilings, actions, n = config.tilings, self._actions.count, config.value_size
         decay = config.value_decay
         self._run = linear.Run(
@@ -77,7 +77,7 @@ class ActorCritic(Agent):
                 f"An observation has shape {self._shape}, and a batch of them one axis more in front, but {points.shape} came."
             )
         choose = self._chooser(self._prediction_generator, deterministic)
-        chosen = [choose(point) for point in points.reshape(-1, self.tiles.dimensions)]
+        chosen = [choose(point) for point in points.reshape(-1, *self._shape)]
         return (chosen[0] if points.shape == self._shape else np.array(chosen)), None
 
     @property
@@ -87,7 +87,13 @@ class ActorCritic(Agent):
 
     def read(self, observation: Any) -> Floats:
         """The observation as tile coding reads it."""
-        return np.asarray(observation, np.float64).reshape(-1)
+        point = np.asarray(observation, np.float64)
+        if point.shape != self._shape or np.isnan(point).any():
+            raise ValueError(
+                f"After {self.steps:,} steps an observation should be {self._shape} numbers, as the world's space says, but "
+                f"{observation!r} came. Mend the world, or its observation_space."
+            )
+        return point.reshape(-1)
 
     def act(self, point: Floats) -> Any:
         """An action for the world, drawn from the policy."""
@@ -126,7 +132,9 @@ class ActorCritic(Agent):
                 stacklevel=3,
             )
 
-    def _follow(self, generator: Generator, num_steps: int, deterministic: bool, kept: Floats) -> float | None:
+    def _follow(
+        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
+    ) -> float | None:
         if (pendulum := self._opened.pendulum) is None:
             return None
         announce(interaction.follow_in_pendulum)
@@ -135,7 +143,9 @@ class ActorCritic(Agent):
             weights=weights._replace(active=weights.active.copy()), room=room._replace(chances=room.chances.copy())
         )
         state = np.array([pendulum.start_angle, 0.0])
-        return float(interaction.follow_in_pendulum(pendulum, apart, generator, state, num_steps, deterministic, kept))
+        return float(
+            interaction.follow_in_pendulum(pendulum, apart, generator, picker, state, num_steps, deterministic, kept)
+        )
 
     def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
         return lambda observation: self._actions.point(int(draw(self.policy(observation, deterministic), generator)))
@@ -143,6 +153,9 @@ class ActorCritic(Agent):
     def _at(self, observation: Any, matrix: Floats) -> Floats:
         """The sum of the rows of `matrix` that are active at an observation."""
         return np.asarray(matrix[self.tiles.active(self.read(observation))].sum(axis=0))
+
+    def _values(self) -> tuple[Floats, ...]:
+        return self._run.weights.critic, self._run.weights.actor
 
     def _snapshot(self) -> Snapshot:
         return Snapshot(self.steps, self.average_reward, self.reward_quantiles, self._run.weights.critic.copy())

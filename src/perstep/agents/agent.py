@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
+import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -19,6 +21,7 @@ from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
 from perstep.interaction import GymnasiumWorld
+from perstep.interruption import deferred_signals
 from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
@@ -32,6 +35,7 @@ Floats = NDArray[np.float64]
 Callback = Callable[[Any], bool | None]
 
 FORMAT = 1  # of saved files
+FIRST_CHUNK = 16  # steps before the first such look: a world may be slow
 PULSE = 0.1  # seconds between two looks at the bar, the callback and the keyboard
 LONGEST = 2**62  # steps of an agent: compiled clocks have 64 bits
 KEPT_REWARDS = 1_000_000  # of an evaluation, evenly spaced in time
@@ -63,6 +67,10 @@ class Snapshot:
     """All values as the learner keeps them: (S, n) or (S, A, n) for tables."""
 
 
+class Diverged(ArithmeticError):
+    """Estimates that are no longer numbers."""
+
+
 class Agent(ABC):
     """An agent in its world: learn, look, save, go on."""
 
@@ -75,6 +83,8 @@ class Agent(ABC):
         """Steps learnt so far."""
         self.snapshots: list[Snapshot] = []
         """Taken at the steps that `learn(snapshot_at=…)` names."""
+        self.may_diverge = False
+        """Whether to go on, earning what comes, when the estimates run away: as studies over whole grids do."""
         self._rewards: RewardEstimate = rules.reward_estimate(config.theta_size, config.initial_average_reward)
         self._record: Record = new_record(config.theta_size)
         self._generator = make_generator(config.seed)
@@ -116,7 +126,7 @@ class Agent(ABC):
         end = self.steps + count("num_steps", num_steps, 0)
         named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
         wanted = sorted({step for step in named if self.steps <= step <= end})
-        chunk = 1000
+        chunk = FIRST_CHUNK
         with Bar(num_steps, type(self).__name__, show=progress) as bar:
             while True:
                 if wanted and wanted[0] == self.steps:
@@ -126,10 +136,14 @@ class Agent(ABC):
                     return self
                 begin = time.perf_counter()
                 span = min(chunk, (wanted[0] if wanted else end) - self.steps)
-                self._advance(span)
+                with deferred_signals() as received:  # within a stretch, estimates and steps may not agree
+                    self._advance(span)
+                for number in received:
+                    signal.raise_signal(number)
+                self._check_finite()
                 if span == chunk:
                     speed = span / max(time.perf_counter() - begin, 1e-6)
-                    chunk = int(min(max(speed * PULSE, 100), 10 * chunk))
+                    chunk = int(min(max(speed * PULSE, 1), 10 * chunk))
                 if callback is not None and callback(self) is False:
                     return self
                 bar.update(num_steps - (end - self.steps), f"average reward {self.average_reward:.4g}")
@@ -190,13 +204,18 @@ class Agent(ABC):
         storage.write(path, arrays, metadata)
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
-        """Behave for a budget of steps without learning. `deterministic`: no exploration. `seed`: of the actions and of the
-        world; without one, that of the agent."""
+        """Behave for a budget of steps without learning, by the policy of this moment. `deterministic`: no exploration. `seed`:
+        of the actions and of the world; without one, that of the agent.
+
+        A Gymnasium world is made anew for it, as its id and settings say; where that cannot be done, the agent's own is used,
+        and learning then goes on from a fresh reset.
+        """
         num_steps = count("num_steps", num_steps, 1)
         seed = None if seed is None else count("seed", seed, 0)
         generator = make_generator(self.config.seed if seed is None else seed, 2)
         kept = np.full(min(num_steps, KEPT_REWARDS), np.nan)
-        total = self._follow(generator, num_steps, deterministic, kept)
+        picker = make_generator(*map(int, generator), 3)
+        total = self._follow(generator, picker, num_steps, deterministic, kept)
         if total is not None:
             return Evaluation(
                 total / num_steps, Distribution.from_samples(kept[~np.isnan(kept)]), np.zeros(0), num_steps
@@ -216,7 +235,9 @@ class Agent(ABC):
         """Learn for some steps and count them in `self.steps`."""
 
     @abstractmethod
-    def _follow(self, generator: Generator, num_steps: int, deterministic: bool, kept: Floats) -> float | None:
+    def _follow(
+        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
+    ) -> float | None:
         """Follow the policy in a compiled world and return the sum of rewards; None where the world is not compiled."""
 
     @abstractmethod
@@ -237,6 +258,22 @@ class Agent(ABC):
 
     def _check_point(self, point: Any, action: Any) -> None:  # noqa: B027 (an agent may have nothing to check)
         """Refuse a point and an action from a file that compiled code would take for places in an array."""
+
+    def _values(self) -> tuple[Floats, ...]:
+        """What must stay finite beside θ."""
+        return ()
+
+    def _check_finite(self) -> None:
+        """Say that the estimates have run away, rather than go on with them."""
+        if self.may_diverge or all(
+            math.isfinite(float(values.sum()))
+            for values in (self._rewards.theta, self._rewards.offset, *self._values())
+        ):
+            return
+        raise Diverged(
+            f"By step {self.steps:,} the estimates have run away to infinity, so this agent is of no more use. Begin again "
+            f"with a smaller step_size (it was {self.config.step_size}), or smaller rewards."
+        )
 
     def _return_quantiles(self, values: Floats) -> Floats:
         if self.config.rule != "d3":

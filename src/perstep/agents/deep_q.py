@@ -158,17 +158,16 @@ class DeepQ(Agent):
 
     def _choose(self, points: NDArray[Any], generator: Generator, deterministic: bool) -> NDArray[np.int64]:
         """ε-greedy actions, ties broken uniformly; the network is asked only where the action is not to be any."""
-        epsilon, actions = self.epsilon, self._actions.count
-        chosen = np.full(len(points), -1, np.int64)  # (B,)
-        if not deterministic:
-            for b in range(len(points)):
-                if (draw := float(uniform(generator))) < epsilon:
-                    chosen[b] = min(
-                        int(draw / epsilon * actions), actions - 1
-                    )  # given draw < ε, draw/ε is uniform again
-        asked = np.flatnonzero(chosen < 0)
-        if asked.size:
-            means = self._learner.values(points[asked]).mean(axis=2)  # (asked, A)
+        epsilon, actions = 0.0 if deterministic else self.epsilon, self._actions.count
+        chosen, asked = np.zeros(len(points), np.int64), []
+        for b in range(len(points)):
+            draw = 1.0 if deterministic else float(uniform(generator))
+            if draw < epsilon:
+                chosen[b] = min(int(draw / epsilon * actions), actions - 1)  # given draw < ε, draw/ε is uniform again
+            else:
+                asked.append(b)
+        if asked:
+            means = self._learner.means(points if len(asked) == len(points) else points[asked])  # (asked, A)
             for b, row in zip(asked, means, strict=True):
                 chosen[b] = row.argmax() if deterministic else tabular.epsilon_greedy(row, 0.0, generator)
         return chosen
@@ -186,12 +185,14 @@ class DeepQ(Agent):
         else:
             self._gymnasium_world().learn(self, self.steps, num_steps)
 
-    def _follow(self, generator: Generator, num_steps: int, deterministic: bool, kept: Floats) -> float | None:
+    def _follow(
+        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
+    ) -> float | None:
         if self.mdp is None:
             return None
         announce(interaction.follow_in_mdp)
         policy = np.array([self.policy(state, deterministic) for state in range(self.mdp.num_states)])  # (S, A)
-        return float(interaction.follow_in_mdp(self.mdp.world, policy, generator, num_steps, kept))
+        return float(interaction.follow_in_mdp(self.mdp.world, policy, generator, picker, num_steps, kept))
 
     def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
         def choose(observation: Any) -> Any:

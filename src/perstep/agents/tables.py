@@ -60,16 +60,20 @@ class TabularAgent(Agent):
         """How often each entry was updated: (S,) for TD, (S, A) for Q."""
         return self._entries(self._run.table.visits).copy()
 
-    @abstractmethod
     def policy(self, deterministic: bool = False) -> Floats:
-        """Probabilities of the actions in every state, (S, A), as the agent behaves."""
+        """Probabilities of the actions in every state, (S, A), as the agent behaves; with `deterministic`, without chance."""
+        return self._chances(slice(None), deterministic)
+
+    @abstractmethod
+    def _chances(self, states: Any, deterministic: bool) -> Floats:
+        """The policy in some states, (…, A)."""
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
         numbers = self._states.number(observation)
-        rows = self.policy(deterministic)[numbers.ravel()]  # (batch, A)
+        rows = self._chances(numbers.ravel(), deterministic)  # (batch, A)
         if deterministic:
             chosen = rows.argmax(axis=1)
         else:
@@ -116,16 +120,21 @@ class TabularAgent(Agent):
         )  # fmt: skip
         self.steps += num_steps
 
-    def _follow(self, generator: Generator, num_steps: int, deterministic: bool, kept: Floats) -> float | None:
+    def _follow(
+        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
+    ) -> float | None:
         if self.mdp is None:
             return None
         announce(interaction.follow_in_mdp)
         policy = self.policy(deterministic)
-        return float(interaction.follow_in_mdp(self.mdp.world, policy, generator, num_steps, kept))
+        return float(interaction.follow_in_mdp(self.mdp.world, policy, generator, picker, num_steps, kept))
 
     def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
         policy = self.policy(deterministic)
         return lambda observation: self._actions.point(int(draw(policy[self.read(observation)], generator)))
+
+    def _values(self) -> tuple[Floats, ...]:
+        return (self._run.table.means,)
 
     def _snapshot(self) -> Snapshot:
         values = self._entries(self._run.table.values).copy()
@@ -199,9 +208,10 @@ class TDLearning(TabularAgent):
         """Ω(s), the quantiles of the differential return from a state, (n,); rule d3 only."""
         return self._return_quantiles(self._row(observation)[0])
 
-    def policy(self, deterministic: bool = False) -> Floats:
-        """The given policy, (S, A); with `deterministic`, its likeliest action alone."""
-        return one_hot(self._policy) if deterministic else self._policy.copy()
+    def _chances(self, states: Any, deterministic: bool) -> Floats:
+        """The given policy; with `deterministic`, its likeliest action alone."""
+        rows = np.array(self._policy[states])
+        return one_hot(rows) if deterministic else rows
 
     def _arrays(self) -> storage.Arrays:
         return {**super()._arrays(), "policy": self._policy}
@@ -232,9 +242,9 @@ class QLearning(TabularAgent):
         """Ω(s, a), the quantiles of the differential return, (n,); rule d3 only."""
         return self._return_quantiles(self._row(observation)[self._actions.one(action)])
 
-    def policy(self, deterministic: bool = False) -> Floats:
-        """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared, (S, A)."""
-        means, epsilon = self._run.table.means, self.config.epsilon
+    def _chances(self, states: Any, deterministic: bool) -> Floats:
+        """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared."""
+        means, epsilon = self._run.table.means[states], self.config.epsilon
         if deterministic:
             return one_hot(means)
         best = means == means.max(axis=1, keepdims=True)

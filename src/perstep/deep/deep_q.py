@@ -58,6 +58,11 @@ class DeepQLearner:
             outputs: torch.Tensor = self.online(self._read(observations))
             return np.asarray(outputs.to("cpu", torch.float64).numpy())
 
+    def means(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """The values of all actions for a batch of kept observations as one number each, (B, A)."""
+        values = self.values(observations)
+        return values[:, :, 0] if values.shape[2] == 1 else values.mean(axis=2)
+
     def weights(self) -> NDArray[np.float64]:
         """All weights of the network in a row."""
         return np.asarray(
@@ -77,7 +82,11 @@ class DeepQLearner:
         with self._precision():
             bootstrap = self._bootstrap(next_observation, batch.masked)  # (B, n)
             estimate = self._forward(observation)[self._rows, action].float()  # (B, n)
-        loss, _ = self._rule(rewards, batch.reward, bootstrap, estimate, self._steps(), self._settings)
+        steps = self._steps()
+        loss, delta = self._rule(rewards, batch.reward, bootstrap, estimate, steps, self._settings)
+        if steps.offset:
+            fresh = self._best_online(next_observation, batch.masked)  # (B, 1)
+            losses.move_offset(rewards, delta + (fresh - bootstrap)[:, 0], steps.offset)
         value = float(loss.detach())
         if not math.isfinite(value):
             rewards.theta[:], rewards.offset[:] = kept
@@ -93,18 +102,26 @@ class DeepQLearner:
         self.updates += 1
         return value
 
+    @torch.no_grad()
     def _bootstrap(self, next_observation: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
         """The value of S′: of the best action by the target network; by the online one in Alg. 10. (B, n)"""
-        with torch.no_grad():
-            values: torch.Tensor = self._forward_target(next_observation).float()  # (B, A, n)
-            if self.config.rule == "d3":
-                best = self._forward(next_observation).float().mean(2).argmax(1)  # (B,) the first of the best
-                bootstrap = values[self._rows, best]
-            else:
-                bootstrap = values.amax(1)
-            if masked.any():
-                bootstrap = bootstrap.masked_fill(torch.from_numpy(masked).to(self.device)[:, None], 0.0)
-        return bootstrap
+        values: torch.Tensor = self._forward_target(next_observation).float()  # (B, A, n)
+        if self.config.rule != "d3":
+            return self._masked(values.amax(1), masked)
+        best = self._forward(next_observation).float().mean(2).argmax(1)  # (B,) the first of the best
+        return self._masked(values[self._rows, best], masked)
+
+    @torch.no_grad()
+    def _best_online(self, next_observation: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
+        """The value of S′ by the online network. (B, 1)"""
+        with self._precision():
+            return self._masked(self._forward(next_observation).float().amax(1), masked)
+
+    def _masked(self, bootstrap: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
+        """An end that is worth nothing is worth 0."""
+        if not masked.any():
+            return bootstrap
+        return bootstrap.masked_fill(torch.from_numpy(masked).to(self.device)[:, None], 0.0)
 
     def _steps(self) -> Steps:
         alpha, config = self.config.value_decay(self.updates), self.config

@@ -66,7 +66,11 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         difficulty: int | None = None,
         render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
-        for name, value, known in (("fire", fire, FIRES), ("life_loss", life_loss, LIFE_LOSSES), ("reward_clip", reward_clip, CLIPS)):
+        for name, value, known in (
+            ("fire", fire, FIRES),
+            ("life_loss", life_loss, LIFE_LOSSES),
+            ("reward_clip", reward_clip, CLIPS),
+        ):
             if value not in known:
                 raise unknown(name, value, known)
         for name, number, least in (("frame_skip", frame_skip, 1), ("screen_size", screen_size, 1), ("stack", stack, 1),
@@ -136,7 +140,14 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         console = base64.b64encode(self._console.cloneSystemState().serialize()).decode()
         seen = base64.b64encode(self._seen.tobytes()).decode()
         return json.dumps(
-            {"game": self.game, "console": console, "seen": seen, "lives": self._lives, "life_lost": self._life_lost, "score": self._score}
+            {
+                "game": self.game,
+                "console": console,
+                "seen": seen,
+                "lives": self._lives,
+                "life_lost": self._life_lost,
+                "score": self._score,
+            }
         )
 
     @state.setter
@@ -261,7 +272,9 @@ def open_console(game: str, sticky_actions: float, max_frames: int) -> tuple[Any
 
     path = ale_py.roms.get_rom_path(game)
     if path is None:
-        raise FileNotFoundError(f"ale-py knows the game {game!r} but has no ROM of it. Install ale-py 0.12 or later anew.")
+        raise FileNotFoundError(
+            f"ale-py knows the game {game!r} but has no ROM of it. Install ale-py 0.12 or later anew."
+        )
     console = ale_py.ALEInterface()
     console.setLoggerMode(ale_py.LoggerMode.Error)
     console.setFloat("repeat_action_probability", sticky_actions)

@@ -29,6 +29,7 @@ DENSE_UP_TO = 1000  # states: below, LAPACK; above, a sparse factorisation, sinc
 WARM_UP_SWEEPS = 100  # of value iteration before the first linear system: they save most rounds of policy iteration
 IMPROVEMENT = 1e-13  # relative to the values: a smaller advantage is rounding
 TIE = 1e-10  # relative to the values: actions that differ by less are equally good
+ROUNDING = 1e-14  # relative to the values: what their sums lose
 CERTIFICATE = 1e-10  # relative to the rewards: how near the optimum the gain must be proven to be
 
 
@@ -372,7 +373,8 @@ def _policy_iteration(matrix: csr_array, rewards: Floats) -> tuple[Integers, flo
     shortfall = (
         float((q.max(axis=1) - values).max()) - gain
     )  # r̄* is at most this much higher (Puterman 1994, Theorem 8.5.5)
-    if not shortfall <= max(CERTIFICATE * (1.0 + np.abs(rewards).max()), 10.0 * IMPROVEMENT * scale):
+    tolerance = max(CERTIFICATE * (1.0 + np.abs(rewards).max()), ROUNDING * scale)
+    if not shortfall <= tolerance:
         raise ArithmeticError(
             f"The average reward should be proven best to {CERTIFICATE:g}, but it could be to {shortfall:.1e} only: "
             "probabilities of very different size leave too few digits. Make the rarest transitions more likely."
@@ -381,9 +383,9 @@ def _policy_iteration(matrix: csr_array, rewards: Floats) -> tuple[Integers, flo
     lowest = (q >= q.max(axis=1, keepdims=True) - TIE * scale).argmax(axis=1)
     chain = matrix[states * num_actions + lowest]
     if len(classes := closed_classes(chain)) == 1:
-        actions = lowest
-        stationary, gain, _ = stationary_gain_values(chain, rewards[states, actions], classes[0])
-        values = values - stationary @ values
+        stationary, its_gain, _ = stationary_gain_values(chain, rewards[states, lowest], classes[0])
+        if its_gain >= gain - tolerance:  # where values are huge, a tie may be none
+            return lowest, its_gain, values - stationary @ values
     return actions, gain, values
 
 

@@ -61,7 +61,8 @@ class Numbering:
             return np.asarray(np.ravel_multi_index(shifted, self.sizes), np.int64)
         except (ValueError, TypeError) as error:
             raise ValueError(
-                f"{point!r} is not in a {self.kind} space of sizes {self.sizes} from {self.starts}."
+                f"{point!r} should be in the {self.kind} space of sizes {self.sizes} from {self.starts}, and is not. "
+                "Give an observation or action of this world; if the world gave it, mend its spaces."
             ) from error
 
     def point(self, number: int) -> Any:

@@ -147,8 +147,9 @@ def _convergence(results: Results, study: Study) -> Figure:
     lines.annotate(
         f"the lowest, τ = {levels(m)[0]:.2f}", (steps[-1], traces[:, -1, 0].mean()), (-4, 6),
         textcoords="offset points", ha="right", va="bottom", fontsize=8,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
     )  # fmt: skip
-    lines.legend(loc="lower right")
+    lines.legend(loc="lower right", frameon=True, framealpha=0.85, edgecolor="none")
     return figure
 
 

@@ -16,6 +16,12 @@ from perstep.report.sections import anchor, claim_anchor, figure_link, is_fulles
 
 COLUMNS = ("where", "claim", "measured", "tolerance", "verdict", "figure")
 
+NOTES = {
+    "small": "fewer runs than in the paper, so more noise.",
+    "smoke": "runs so short that they show only that everything works. Their verdicts say nothing of the paper.",
+}
+"""Scale → what to keep in mind."""
+
 
 def page(results: Sequence[PartResults], folder: Path) -> str:
     """The whole page as text."""
@@ -115,6 +121,7 @@ def _claims(results: Sequence[PartResults], rows: list[tuple[PartResults | str, 
         "section",
         element("h2", "Claims", id="claims"),
         element("p", "What the paper says, and what our runs show. A claim that does not hold is a result like any other."),
+        _caution(results),
         _controls(results),
         element(
             "table",
@@ -125,6 +132,15 @@ def _claims(results: Sequence[PartResults], rows: list[tuple[PartResults | str, 
         element("p", "No claim is like that. Clear the filter to see them all.", class_="nothing", hidden=True),
         aria_labelledby="claims",
     )  # fmt: skip
+
+
+def _caution(results: Sequence[PartResults]) -> Markup | None:
+    """What verdicts of short runs are worth."""
+    at = {
+        scale: [paper.title(e.part) for e in results if is_fullest(results, e) and e.scale == scale] for scale in NOTES
+    }
+    lines = [f"{', '.join(titles)} ({scale} scale): {NOTES[scale]}" for scale, titles in at.items() if titles]
+    return element("div", [element("p", line) for line in lines], class_="notice", role="note") if lines else None
 
 
 def _controls(results: Sequence[PartResults]) -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -77,6 +78,8 @@ PARTS: dict[str, Part] = {
             "figure_c5": (("d2-actor-critic", "tuned"),),
             "figure_c6": (("d3-actor-critic", "tuned"),),
             "figure_c7": _all("tuned", "actor-critic"),
+            "figure_sensitivity": _all("grid", "actor-critic"),
+            "figure_settings": _all("grid", "actor-critic"),
         },
     ),
     "theory": Part(
@@ -118,13 +121,14 @@ def title(part: str) -> str:
 
 
 def figure_title(name: str) -> str:
-    """As in "Figure C.2 (d3)" for figure_c2_d3; the name itself if it has another form."""
-    word, _, rest = name.partition("_")
-    number, _, variant = rest.partition("_")
-    if word != "figure" or not number:
-        return name.replace("_", " ")
-    number = f"C.{number[1:]}" if number[0] == "c" and number[1:].isdigit() else number
-    return f"Figure\N{NO-BREAK SPACE}{number}" + (f", {variant.replace('_', ' ').upper()}" if variant else "")
+    """As in "Figure C.2, D3" for figure_c2_d3; a figure that the paper does not have is called by its name."""
+    found = re.fullmatch(r"figure_(c?)(\d+)(?:_(\w+))?", name)
+    if not found:
+        words = name.removeprefix("figure_").replace("_", " ")
+        return words[:1].upper() + words[1:]
+    appendix, number, variant = found.groups()
+    of = f", {variant.replace('_', ' ').upper()}" if variant else ""
+    return f"Figure\N{NO-BREAK SPACE}{'C.' if appendix else ''}{number}{of}"
 
 
 def captions(part: str) -> dict[str, list[str]]:

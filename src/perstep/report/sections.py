@@ -103,14 +103,14 @@ def absent(names: Sequence[str], folder: Path) -> Markup | None:
 
 
 def _fitting(results: Sequence[PartResults]) -> set[str]:
-    """Sources of the pictures that fit on the page, those of the fullest scales before others."""
+    """Anchors of the pictures that fit on the page, those of the fullest scales before others."""
     fits: set[str] = set()
     total = 0
     for source in sorted(results, key=lambda each: not is_fullest(results, each)):
         for picture in source.pictures:
             total += len(picture.uri)
             if total <= PICTURES_AT_MOST:
-                fits.add(picture.uri)
+                fits.add(figure_anchor(source, picture.name))
     return fits
 
 
@@ -124,10 +124,10 @@ def _at_scale(source: PartResults, folder: Path, fits: set[str]) -> Markup:
     captions = paper.captions(source.part)
     return join(
         element("p", f"{scale}{size}Made by ", made),
-        _notice("Not all could be read.", source.problems),
-        _notice(f"{len(source.failures)} runs failed:", _errors(source)) if source.failures else None,
+        _notice("Not all could be read:", source.problems),
+        _notice(f"{len(source.failures)} of {source.runs:,} runs failed:", _errors(source)),
         [
-            _figure(source, picture, captions.get(picture.name, []), made, picture.uri in fits)
+            _figure(source, picture, captions.get(picture.name, []), made, figure_anchor(source, picture.name) in fits)
             for picture in source.pictures
         ],
         None if source.pictures else element("p", "No figures are drawn yet.", class_="faint"),
@@ -221,7 +221,8 @@ def _grid(source: PartResults, one: Sensitivity) -> Markup:
         for each in shown
     ]
     head = ["rank", *names, "reward per step", "ahead of the paper's"]
-    caption = f"The best {min(BEST_SHOWN, len(every))} of {len(every)} settings"
+    beside = ", and the paper's" if len(shown) > BEST_SHOWN else ""
+    caption = f"The best {min(BEST_SHOWN, len(every))} of {len(every)} settings{beside}"
     return join(
         element("h3", f"{paper.title(source.part)}, {one.algorithm}" + (f" in {one.world}" if several else "")),
         element("p", _summary(one)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perstep.studies.catalog import Setting, Study
 from perstep.studies.claims import Claim
-from perstep.studies.results import Results
+from perstep.studies.results import MissingRuns, Results
 from perstep.studies.statistics import Floats, mean_and_error
 
 SYMBOLS = {"step_size": "α", "reward_ratio": "η", "policy_ratio": "η_π", "num_quantiles": "m"}
@@ -50,7 +50,10 @@ def ahead(
 
 def rank_of(setting: Setting, rows: list[tuple[Setting, float]]) -> int:
     """The place of a setting among the best, from 1."""
-    return next(rank for rank, (other, _) in enumerate(rows, 1) if other == setting)
+    ranks = [rank for rank, (other, _) in enumerate(rows, 1) if other == setting]
+    if not ranks:
+        raise MissingRuns(f"{symbols(setting)} is not among the {len(rows)} settings that were run.")
+    return ranks[0]
 
 
 def competitive(
@@ -73,9 +76,14 @@ def over(study: Study, column: str) -> str:
     return "over all steps" if column == ALL_STEPS else f"over the last {study.steps // 10:,} steps"
 
 
-def tuned_is_best(results: Results, study: Study, *, digits: int = 5) -> Claim:
-    """No other setting of the grid earns significantly more over all steps than the one the paper chose."""
-    rows = tuning(results, study)
+def tuned_is_best(
+    results: Results, study: Study, *, rows: list[tuple[Setting, float]] | None = None, digits: int = 5
+) -> Claim:
+    """No other setting of the grid earns significantly more over all steps than the one the paper chose.
+
+    `rows`: the tuning, where it is known already.
+    """
+    rows = rows or tuning(results, study)
     rank = rank_of(study.tuned, rows)
     tuned, (best, mean) = rows[rank - 1][1], rows[0]
     difference, error = ahead(results, (study, best), (study, study.tuned))

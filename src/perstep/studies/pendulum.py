@@ -6,17 +6,20 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import polars as pl
 
 from perstep.environments.pendulum import INVERTED_PENDULUM, step
 from perstep.quantiles import levels
 from perstep.studies import comparison
-from perstep.studies.catalog import Study
+from perstep.studies.catalog import SEED_STRIDE, Setting, Study
 from perstep.studies.claims import Claim, judge
 from perstep.studies.comparison import ALL_STEPS, LATE_STEPS, label
+from perstep.studies.engine import complete
 from perstep.studies.results import Results
-from perstep.studies.statistics import Floats
+from perstep.studies.statistics import Floats, mean_and_error
 
 TOLERANCE = 0.04  # in reward: as if the rod stood 0.2 rad, 11 degrees, off; hanging costs π², moving at random 5.9
+FRESH, FIRST_FRESH = 10, 1_000_000  # times as many runs as in the sweep, and their first seed
 SETTLED, BALANCED = 200, 4000  # steps until a rod has been upright for long, and steps until enough was seen of it
 
 
@@ -53,14 +56,43 @@ def claims(results: Results) -> list[Claim]:
 
 
 def tuned_is_best(results: Results, study: Study) -> Claim:
-    """No other setting of the grid earns significantly more over all steps than the one the paper chose."""
-    claim = comparison.tuned_is_best(results, study, digits=3)
+    """No other setting of the grid earns significantly more over all steps than the one the paper chose.
+
+    Few runs fail, but those cost much, and the best of hundreds of settings by ten runs is one where none of the ten failed.
+    So the best is run again, and the paper's choice too, with seeds that had no part in the picking: these decide.
+    """
+    rows = comparison.tuning(results, study)
+    claim, best = comparison.tuned_is_best(results, study, rows=rows, digits=3), rows[0][0]
     late = comparison.rank_of(study.tuned, comparison.tuning(results, study, LATE_STEPS))
+    if best == study.tuned:
+        again, holds = "", True
+    else:
+        pairs = confirmation(results, study, best).join(confirmation(results, study, study.tuned), on="seed")
+        mean, error = mean_and_error((pairs[ALL_STEPS] - pairs[f"{ALL_STEPS}_right"]).to_numpy())
+        again = f", and {mean:.3f} ± {error:.3f} in {pairs.height} runs with other seeds"
+        holds = bool(mean <= error)
     return replace(
         claim,
-        measured=f"{claim.measured}; {comparison.over(study, LATE_STEPS)} rank {late}",
+        measured=f"{claim.measured}{again}; {comparison.over(study, LATE_STEPS)} rank {late}",
+        tolerance="none better beyond the 95 % interval of other seeds",
+        holds=holds,
         figure="figure_sensitivity",
     )
+
+
+def confirmation(results: Results, study: Study, setting: Setting) -> pl.DataFrame:
+    """Runs of one setting with seeds that the sweep has not seen; made when they are not there."""
+    num_runs = FRESH * study.num_runs
+    again = replace(
+        study,
+        grid={name: (value,) for name, value in setting.items()},
+        num_runs=num_runs,
+        own_seeds=tuple(FIRST_FRESH + SEED_STRIDE * i for i in range(num_runs)),
+        traced=None,
+    )
+    apart = Results(results.folder / "confirmation", [again])
+    complete(apart, progress=False)
+    return apart.runs(again, setting)
 
 
 def quantiles_converge(results: Results, study: Study, where: str) -> Claim:

@@ -13,13 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from perstep.errors import unknown
+from perstep.figures import pendulum as pendulum_figures
 from perstep.figures import redpill as redpill_figures
 from perstep.figures import style
+from perstep.figures import theory as theory_figures
 from perstep.report import report
-from perstep.studies import catalog, redpill
+from perstep.studies import catalog, pendulum, redpill, theory
 from perstep.studies.claims import Claim
+from perstep.studies.engine import Tally
 from perstep.studies.lock import locked
-from perstep.studies.provenance import write_json
+from perstep.studies.provenance import write_json, write_provenance
 from perstep.studies.results import MissingRuns, Results
 from perstep.studies.session import Orders, carry_out, duration, new_console
 
@@ -31,16 +34,22 @@ class Part:
     studies: Sequence[catalog.Study]
     figures: Mapping[str, Callable[[Results], Figure]]
     claims: Callable[[Results], list[Claim]]
+    measure: Callable[[Path, catalog.Scale], tuple[int, int]] | None = None
+    """For a part without a grid: make the tables that are not in the folder yet, and say how many were and how many were not."""
 
 
 PARTS = {
     "redpill": Part(studies=catalog.REDPILL, figures=redpill_figures.FIGURES, claims=redpill.claims),
+    "pendulum": Part(studies=catalog.PENDULUM, figures=pendulum_figures.FIGURES, claims=pendulum.claims),
+    "theory": Part(studies=(), figures=theory_figures.FIGURES, claims=theory.claims, measure=theory.measure),
 }
 
 CLAIMS = "claims.json"
 STYLES = {"holds": "green", "does not hold": "bold red", "not run": "dim"}
 
-PLANNED = ("pendulum", "theory", "minatar", "atari")
+NOTHING = Tally(0, 0, 0, 0, ())
+
+PLANNED = ("minatar", "atari")
 
 
 def reproduce(parts: Sequence[str], scale: str, out: Path, orders: Orders | None = None) -> int:
@@ -57,7 +66,7 @@ def reproduce(parts: Sequence[str], scale: str, out: Path, orders: Orders | None
         studies = [study.at(size) for study in PARTS[name].studies]
         results = Results(Path(out) / name / size.name, studies)
         with locked(results.folder, orders.share):
-            failed |= _reproduce(name, PARTS[name], results, console, orders)
+            failed |= _reproduce(name, PARTS[name], results, size, console, orders)
     if orders.share is None:  # a share alone has nothing to report
         console.print(f"report: {report(Path(out))}", highlight=False)
     return int(failed)
@@ -72,10 +81,14 @@ def _parts(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names)) or list(PARTS)
 
 
-def _reproduce(name: str, part: Part, results: Results, console: Console, orders: Orders) -> bool:
+def _reproduce(name: str, part: Part, results: Results, size: catalog.Scale, console: Console, orders: Orders) -> bool:
     """One part; returns whether a run failed."""
     begin = time.monotonic()
-    tally = carry_out(name, results, orders, console)
+    if part.measure is not None:
+        if orders.shard.index:  # too little to share: the first shard does it all
+            return False
+        _measure(name, part.measure, results, size, console, orders)
+    tally = carry_out(name, results, orders, console) if part.studies else NOTHING
     if tally.elsewhere:
         return bool(tally.failures)
     figures = _draw(part, results, console)
@@ -85,6 +98,25 @@ def _reproduce(name: str, part: Part, results: Results, console: Console, orders
         console.print(f"  {path}", highlight=False)
     console.print(f"took {duration(time.monotonic() - begin)}")
     return bool(tally.failures)
+
+
+def _measure(
+    name: str,
+    measure: Callable[[Path, catalog.Scale], tuple[int, int]],
+    results: Results,
+    size: catalog.Scale,
+    console: Console,
+    orders: Orders,
+) -> None:
+    begin = time.monotonic()
+    console.print(f"{name}: measurements on exact worlds, into {results.folder}")
+    found, made = measure(results.folder, size)
+    seconds = time.monotonic() - begin
+    rest = f" ({found} were there already)" if found else ""
+    console.print(
+        f"made {made} tables in {duration(seconds)}{rest}" if made else "everything is there; nothing had to run"
+    )
+    write_provenance(results.folder, command=orders.command, engine="local", seconds=seconds, runs=made)
 
 
 def _draw(part: Part, results: Results, console: Console) -> list[Path]:

@@ -36,9 +36,9 @@ class Unit:
     code: str | None = None
     """A Python file to load first, where the study is written in one: it may register the world."""
 
-    def alone(self) -> list[Unit]:
-        """Its runs, each as a unit."""
-        return [replace(self, seeds=(seed,)) for seed in self.seeds]
+    def split(self, most: int = 1) -> list[Unit]:
+        """Its runs, each as a unit, or at most so many together."""
+        return [replace(self, seeds=self.seeds[i : i + most]) for i in range(0, len(self.seeds), most)]
 
     def failed(self, error: str) -> list[Row]:
         """The rows of runs that somebody else saw fail."""
@@ -59,6 +59,7 @@ def run(world: Any, study: Study, setting: Setting, seed: int) -> Row:
     row = _empty_row(study, setting, seed)
     try:
         agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
+        agent.may_diverge = True  # a step size may be too large: that is a result
         agent.record_every(study.window, rows=2 * (study.steps // study.window // 2 + 1))
         traced = setting == study.traced
         looks = range(0, study.steps + 1, max(1, study.steps // TRACE_POINTS)) if traced else ()

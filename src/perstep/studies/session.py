@@ -56,9 +56,13 @@ def carry_out(name: str, results: Results, orders: Orders, console: Console) -> 
     console.print(
         f"{name}: {sum(size[0] for size in sizes)} configurations, {runs:,} runs, {si(steps)} steps, into {results.folder}"
     )
-    tally = complete(
-        results, engine=orders.engine, shard=orders.shard, retry_failed=orders.retry_failed, code=orders.code
-    )
+    try:
+        tally = complete(
+            results, engine=orders.engine, shard=orders.shard, retry_failed=orders.retry_failed, code=orders.code
+        )
+    except KeyboardInterrupt:
+        console.print("stopped: the configurations that are done stay, and the same command goes on from there")
+        raise
     seconds = time.monotonic() - begin
     if tally.made:
         rest = f" ({tally.found} were there already)" if tally.found else ""

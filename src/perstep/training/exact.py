@@ -36,6 +36,6 @@ def exact_answers(agent: Agent) -> dict[str, Any]:
         answers = {"what": what, "average_reward": truth.average_reward, "quantiles": np.asarray(quantiles).tolist()}
         if isinstance(agent, QLearning):
             answers["optimal_average_reward"] = mdp.solve().average_reward
-    except (NotUnichain, NotCommunicating) as error:
+    except (NotUnichain, NotCommunicating, ArithmeticError) as error:
         return {"unknown": str(error)}
     return answers

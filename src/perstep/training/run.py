@@ -9,12 +9,10 @@ import contextlib
 import json
 import platform
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +20,7 @@ import numpy as np
 from perstep.agents.agent import Agent
 from perstep.agents.making import load
 from perstep.config import count
+from perstep.interruption import deferred_signals
 from perstep.live import Moment
 from perstep.recording import PENDING
 from perstep.storage import published
@@ -146,27 +145,6 @@ def _say(value: Any) -> str:
     if isinstance(value, dict) and set(value) == {"scale", "power"}:
         return f"{value['scale']:g}:{value['power']:g}"  # a step size that falls, as it is written in flags
     return "not given" if value is None else json.dumps(value)
-
-
-@contextlib.contextmanager
-def deferred_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM as a list that is empty until one comes; a second one stops at once."""
-    received: list[int] = []
-    watched = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.getsignal(number) for number in watched}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        for each in watched:
-            signal.signal(each, before[each])
-
-    for number in watched:
-        signal.signal(number, note)
-    try:
-        yield received
-    finally:
-        for number in watched:
-            signal.signal(number, before[number])
 
 
 def moment(agent: Agent) -> Moment:

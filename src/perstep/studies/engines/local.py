@@ -12,6 +12,8 @@ from perstep.studies.engines.crew import work_in_processes
 from perstep.studies.results import Row
 from perstep.studies.runs import Rows, Unit, is_compiled, run_unit
 
+SHORT = 2_000_000  # steps, less than a second of most algorithms
+
 
 @dataclass(frozen=True)
 class LocalEngine:
@@ -25,8 +27,13 @@ class LocalEngine:
         cores = self.cores or len(os.sched_getaffinity(0))
         compiled = [unit for unit in units if is_compiled(unit.study, unit.code)]
         others = [unit for unit in units if not is_compiled(unit.study, unit.code)]
-        yield from _work_in_threads([run for unit in compiled for run in unit.alone()], cores)
-        yield from work_in_processes([run for unit in others for run in unit.alone()], cores)
+        yield from _work_in_threads([few for unit in compiled for few in unit.split(_together(unit, cores))], cores)
+        yield from work_in_processes([run for unit in others for run in unit.split()], cores)
+
+
+def _together(unit: Unit, cores: int) -> int:
+    """Runs to hand out at once: for short ones, to hand out each alone would cost more than it is worth."""
+    return max(1, min(SHORT // unit.study.steps, -(-len(unit.seeds) // cores)))
 
 
 def _work_in_threads(runs: Sequence[Unit], threads: int) -> Rows:

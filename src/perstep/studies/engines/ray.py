@@ -34,7 +34,7 @@ class RayEngine:
     def work(self, units: Sequence[Unit]) -> Rows:
         """The rows of all units: compiled ones whole, since their runs are short, the others run by run."""
         ray = _imported()
-        tasks = [task for unit in units for task in ([unit] if is_compiled(unit.study, unit.code) else unit.alone())]
+        tasks = [task for unit in units for task in ([unit] if is_compiled(unit.study, unit.code) else unit.split())]
         with _connected(ray, self.address):
             gpus = ray.cluster_resources().get("GPU", 0.0)
             remote = ray.remote(run_unit)

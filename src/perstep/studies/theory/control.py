@@ -16,7 +16,9 @@ from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, l
 
 ROUNDING = 1e-9  # of the two sides of an inequality
 GAP_SHARE = 0.1  # of the first gap: what a gap that goes to 0 must have fallen to
-DRIFT_TOLERANCE = 0.1  # relative, of a slope over half a run
+FAINT = 0.02  # of the largest drift: below, chance decides
+DRIFT_TOLERANCE = 0.05  # relative, of a slope over half a run
+REST_TOLERANCE = 0.3  # relative: the noise of the last steps comes on top of it
 STILL = 0.05  # of the drift as printed: what is left of it once corrected
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -67,7 +69,7 @@ def measure_gap(effort: Effort) -> list[Row]:
                     steps["reward_step_size"] = Decay(0.5, 0.6)
                 runs = max(2, effort.runs // 2)
                 agents = [QLearning(mdp, seed=run, **settings, **steps) for run in range(runs)]
-                for step in watched(agents, looks(1000, effort.steps)):
+                for step in watched(agents, looks(1000, effort.steps // 2)):
                     for run, agent in enumerate(agents):
                         q = agent.all_action_values
                         difference = bellman_difference(mdp, q)
@@ -143,7 +145,7 @@ def gap_claims(frame: pl.DataFrame) -> list[Claim]:
         ),
         Claim(
             where="Theorem B.25",
-            says="Q of D2 as printed converges while it explores, steps falling as 1/ν, so that B.15 holds",
+            says="Q of D2 as printed converges and is bounded (Lemma B.28), here with steps 1/ν and ε = 0.1",
             measured="Q keeps rising: in the second half of the looks by "
             + " and ".join(f"{rise:.2f}" for _, rise in assumed)
             + ", as log t; sp(TQ − Q) falls to " + " and ".join(f"{share:.1%}" for share, _ in assumed),
@@ -151,12 +153,12 @@ def gap_claims(frame: pl.DataFrame) -> list[Claim]:
             holds=all(abs(rise) <= 0.01 for _, rise in assumed),
         ),
         Claim(
-            where="Theorem B.25",
-            says="the same with steps falling as ν^−0.8: sp(TQ − Q) goes to 0",
-            measured="it rests at " + " and ".join(f"{found:.4f}" for found, _ in printed)
-            + (", " + " and ".join(f"{ratio:.2f}" for ratio in ratios) + " times what the drift predicts" if ratios else ""),
-            tolerance=f"{GAP_SHARE:.0%} of the first gap, and not at the predicted rest",
-            holds=not any(abs(ratio - 1) < 0.5 for ratio in ratios),
+            where="ours",
+            says="with the usual steps ν^−0.8, sp(TQ − Q) of D2 as printed does not go to 0 but to sp(k w^−0.2)",
+            measured="it ends at " + " and ".join(f"{found:.4f}" for found, _ in printed)
+            + (", " + " and ".join(f"{ratio:.2f}" for ratio in ratios) + " times that" if ratios else ""),
+            tolerance=f"{REST_TOLERANCE:.0%}",
+            holds=bool(ratios) and max(abs(ratio - 1) for ratio in ratios) <= REST_TOLERANCE,
         ),
     ]  # fmt: skip
 
@@ -188,77 +190,96 @@ DRIFTS = (
 )  # fmt: skip
 """World, m and ε."""
 DRIFT_STEP = 0.01
+SETTLED = 2.0  # visits × α of the rarest pair: time constants that it has had
 
 
 def measure_drift(effort: Effort) -> list[Row]:
     """The slope of mean Q over the later half of runs with a constant α, beside k from the visits and R̄ of that half."""
     rows: list[Row] = []
+    half = effort.steps // 4
     for world, m, epsilon in DRIFTS:
         mdp = worlds()[world]
+        best = mdp.solve().average_reward
         for algorithm, settings in ALGORITHMS.items():
             more = {} if algorithm == "Differential" else {"num_quantiles": m, "reward_ratio": 0.1}
             agents = [
                 QLearning(mdp, **{**settings, **more}, epsilon=epsilon, step_size=DRIFT_STEP, seed=run)
-                for run in range(max(2, effort.runs // 4))
+                for run in range(max(2, effort.runs // 2))
             ]
-            half = effort.steps // 2
-            at = np.linspace(0, 2 * half, 21).astype(int)[1:].tolist()
-            traces = [[0.0] for _ in agents]
-            before = np.zeros((mdp.num_states, mdp.num_actions))
+            at = [half * i // 10 for i in range(1, 21)]
+            levels_seen, visits = [np.zeros(len(agents))], []
             for step in watched(agents, at):
-                for trace, agent in zip(traces, agents, strict=True):
-                    trace.append(float(agent.all_action_values.mean()))
-                if step == at[len(at) // 2 - 1]:
-                    before = np.sum([agent.visits for agent in agents], axis=0)
-            visits = np.sum([agent.visits for agent in agents], axis=0) - before
-            late = [agent.history.average_reward[len(agent.history) // 2 :].mean() for agent in agents]
-            printed = algorithm == "D2 as printed" and visits.min() > 0
-            predicted = rise(mdp, visits / visits.sum(), float(np.mean(late))) if printed else 0.0
-            for run, trace in enumerate(traces):
+                levels_seen.append(np.array([agent.all_action_values.mean() for agent in agents]))
+                if step in (at[9], at[19]):
+                    visits.append([agent.visits for agent in agents])
+            for run, agent in enumerate(agents):
+                trace = [float(level[run]) for level in levels_seen]
+                share = (visits[1][run] - visits[0][run]) / (at[19] - at[9])
                 rows.append({
                     "world": world, "m": m, "epsilon": epsilon, "algorithm": algorithm, "run": run, "alpha": DRIFT_STEP,
-                    "drift": (trace[-1] - trace[len(at) // 2]) / (at[-1] - at[len(at) // 2 - 1]),
-                    "predicted": DRIFT_STEP * predicted, "steps": [0, *at], "mean_values": trace,
+                    "drift": (trace[20] - trace[10]) / (at[19] - at[9]),
+                    "predicted": _predicted_drift(mdp, agent, share, half) if algorithm == "D2 as printed" else 0.0,
+                    "shortfall": best - lowest_gain(mdp, agent.policy(deterministic=True)),
+                    "steps": [0, *at], "mean_values": trace,
                 })  # fmt: skip
     return rows
+
+
+def _predicted_drift(mdp: FiniteMDP, agent: QLearning, share: Floats, num_steps: int) -> float | None:
+    """α k from what one run did in `num_steps` steps; None while some pair is too rare to have fallen into line."""
+    if share.min() * num_steps * DRIFT_STEP < SETTLED:
+        return None
+    late = slice(len(agent.history) // 2, None)
+    # R̄ follows the rewards that came, and shares their luck; k is about the rewards that are expected.
+    ahead = float((agent.history.average_reward[late] - agent.history.reward_rate[late]).mean())
+    return DRIFT_STEP * rise(mdp, share, ahead + float((share * mdp.expected_rewards).sum()))
 
 
 def drifts(frame: pl.DataFrame) -> pl.DataFrame:
     """Drift of Q a step, mean over runs, beside the prediction, by setting."""
     by = frame.group_by("world", "m", "epsilon", "algorithm", maintain_order=True)
-    return by.agg(pl.col("drift").mean(), pl.col("predicted").mean(), pl.col("alpha").first())
+    return by.agg(
+        pl.col("drift").mean(), pl.col("predicted").mean(), pl.col("shortfall").mean(), pl.col("alpha").first()
+    )
 
 
 def drift_claims(frame: pl.DataFrame) -> list[Claim]:
     """Q is not bounded in D2 with ε > 0, its drift is the predicted one, and the offset takes it away."""
-    table = drifts(frame)
-    printed = table.filter(pl.col("algorithm") == "D2 as printed")
-    found, wanted = printed["drift"].to_numpy(), printed["predicted"].to_numpy()
-    scale = np.abs(wanted).max()
-    clear = np.abs(wanted) > 0.005 * scale  # a drift of nearly nothing has no relative error
-    off = np.abs(found - wanted)[clear] / np.abs(wanted)[clear]
-    offset = table.filter(pl.col("algorithm") == "D2 with offset")["drift"].to_numpy()
-    left = float((np.abs(offset) / np.maximum(np.abs(found), 0.005 * scale)).max())
+    printed = frame.filter(pl.col("algorithm") == "D2 as printed")
+    smallest, largest = (float(end) for end in (printed["drift"].to_numpy().min(), printed["drift"].to_numpy().max()))
+    known = printed.filter(pl.col("predicted").abs() > FAINT * largest)
+    off = ((known["drift"] - known["predicted"]) / known["predicted"]).abs().to_numpy()
+    offset = frame.filter(pl.col("algorithm") == "D2 with offset")
+    left = float(offset["drift"].abs().to_numpy().max()) / largest
+    bent = drifts(frame).filter(pl.col("world").is_in(["Garnet", "access control"])).sort("world")
+    missed = [
+        bent.filter(pl.col("algorithm") == name)["shortfall"].to_numpy() for name in ("D2 as printed", "D2 with offset")
+    ]
+    short = [" and ".join(f"{each:.3f}" for each in some) for some in missed]
+    worse = bool((missed[0] > missed[1]).all())
     return [
         Claim(
-            where="Lemma B.28",
-            says="Q of D2 stays bounded",
-            measured=f"with ε > 0 and a constant α it drifts by {np.abs(found).min():.1e} to {np.abs(found).max():.1e} a step",
-            tolerance="no drift",
-            holds=not clear.any(),
+            where="ours",
+            says="while it explores with a constant α, Q of D2 as printed rises without end, and the policy suffers",
+            measured=f"by {smallest:.1e} to {largest:.1e} a step; the greedy policies (Garnet; access control) end {short[0]} "
+            f"short of r̄*, {short[1]} with the offset",
+            tolerance="a rise; short by more than with the offset",
+            holds=smallest > 0 and worse,
         ),
         Claim(
             where="ours",
-            says="the drift of Q is α k, with k the root of gain*(r − k/w) = R̄",
-            measured=f"in {int(clear.sum())} settings of four worlds it is off by {np.median(off):.1%} in the median, "
-            f"{off.max():.1%} at most",
-            tolerance=f"{DRIFT_TOLERANCE:.0%}",
-            holds=bool(off.max() <= DRIFT_TOLERANCE),
+            says="the drift of Q is α k a step, with k the root of gain*(r − k/w) = R̄",
+            measured=f"off by {np.median(off):.1%} in the median of {off.size} runs in {known['world'].n_unique()} worlds, "
+            f"{off.max():.1%} at most"
+            if off.size
+            else "no run was long enough",
+            tolerance=f"{DRIFT_TOLERANCE:.0%} in the median",
+            holds=bool(np.median(off) <= DRIFT_TOLERANCE) if off.size else None,
         ),
         Claim(
             where="ours",
             says="the learned offset ends the drift",
-            measured=f"at most {left:.1%} of it are left",
+            measured=f"at most {left:.1%} of the largest are left",
             tolerance=f"{STILL:.0%}",
             holds=left <= STILL,
         ),
@@ -266,6 +287,6 @@ def drift_claims(frame: pl.DataFrame) -> list[Claim]:
 
 
 MEASUREMENTS = (
-    Measurement(name="optimality_gap", measure=measure_gap, claims=gap_claims),
-    Measurement(name="drift", measure=measure_drift, claims=drift_claims),
+    Measurement(name="optimality_gap", figure="optimality_gap", measure=measure_gap, claims=gap_claims),
+    Measurement(name="drift", figure="drift", measure=measure_drift, claims=drift_claims),
 )

@@ -48,6 +48,8 @@ class Measurement:
     """A theorem, measured."""
 
     name: str
+    figure: str
+    """The figure that shows it."""
     measure: Callable[[Effort], list[Row]]
     claims: Callable[[pl.DataFrame], list[Claim]]
 
@@ -84,7 +86,7 @@ def complete(
     """Measure what is not there yet; returns how many tables were found and how many were made."""
     effort = EFFORTS[scale.name]
     missing = [each for each in measurements if find(folder, each, effort) is None]
-    with Bar(len(missing), "theory", show=progress) as bar:
+    with Bar(len(missing), "theory", show=progress, unit="tables") as bar:
         for done, measurement in enumerate(missing):
             bar.update(done, measurement.name)
             frame = pl.DataFrame(measurement.measure(effort), infer_schema_length=None)

@@ -1,0 +1,114 @@
+"""Tables C.1 to C.3 say what the paper's say."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from perstep.studies.catalog import ATARI, PENDULUM
+from perstep.studies.tables import ATARI_TABLES, Table, atari_table, tuned_settings, written
+
+# As printed in the paper, cell by cell.
+PRINTED = {
+    "Table C.1": (
+        ("Value Function Step Size", "2e-5", "2e-6", "2e-3"),
+        ("Average-Reward η", "10.0", "1e-2", "10.0"),
+    ),
+    "Table C.2": (
+        ("Value Function Step Size", "2e-5", "2e-3", "2e-5"),
+        ("Per-Step Reward Quantile η", "100.0", "100.0", "2.0"),
+        ("Number of Quantiles", "10", "10", "10"),
+    ),
+    "Table C.3": (
+        ("Differential Return Quantile Step Size", "2e-5", "2e-4", "2e-5"),
+        ("Per-Step Reward Quantile η", "100.0", "1.0", "2.0"),
+        ("Number of Quantiles", "51", "51", "51"),
+    ),
+}
+EVERY = pytest.mark.parametrize("name", PRINTED)
+
+
+@EVERY
+def test_cells_are_the_paper_s(name):
+    table = ATARI_TABLES[name]
+    assert table.columns == ("Breakout", "BeamRider", "Freeway")
+    assert table.rows == PRINTED[name]
+
+
+def test_captions_name_the_algorithm():
+    assert [table.caption.split(" in the ")[0].rpartition("for the ")[2] for table in ATARI_TABLES.values()] == [
+        "Differential Q-learning Algorithm (Alg. 13)",
+        "D2 Q-learning Algorithm (Alg. 6)",
+        "D3 Q-learning Algorithm (Alg. 10)",
+    ]
+
+
+def test_latex_has_the_paper_s_form():
+    lines = atari_table("differential").latex().splitlines()
+    assert r"\begin{tabular}{|l|c|c|c|}" in lines
+    assert r" & \textbf{Breakout} & \textbf{BeamRider} & \textbf{Freeway} \\" in lines
+    assert r"Average-Reward \(\eta\) & 10.0 & 1e-2 & 10.0 \\" in lines
+
+
+def test_markdown_is_a_table():
+    lines = atari_table("d2").markdown().splitlines()
+    assert lines[:3] == [
+        "|  | Breakout | BeamRider | Freeway |",
+        "|---|---|---|---|",
+        "| Value Function Step Size | 2e-5 | 2e-3 | 2e-5 |",
+    ]
+
+
+@EVERY
+def test_the_reproduction_page_has_them(name):
+    page = Path(__file__).parents[2] / "docs" / "reproduction.md"
+    assert ATARI_TABLES[name].markdown() in page.read_text(encoding="utf-8")
+
+
+class Cells(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found, self.open = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        if tag in ("th", "td"):
+            self.found.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("th", "td"):
+            self.found[-1] += data
+
+
+@EVERY
+def test_html_holds_the_same_cells(name):
+    cells = Cells()
+    cells.feed(ATARI_TABLES[name].html())
+    assert cells.found == ["", "Breakout", "BeamRider", "Freeway", *(cell for row in PRINTED[name] for cell in row)]
+    assert not cells.open
+
+
+def test_html_escapes():
+    table = Table(caption="a < b", columns=("<script>",), rows=(("&", "1"),))
+    assert "<script>" not in table.html()
+    assert "&amp;" in table.html()
+
+
+def test_other_worlds_have_tables_too():
+    table = tuned_settings([PENDULUM[2]], "D3")
+    assert table.columns == ("InvertedPendulum",)
+    assert ("Policy η", "1e-1") in table.rows
+    with pytest.raises(ValueError, match="one algorithm, but d2-deep-q, differential-deep-q came"):
+        tuned_settings(ATARI[:2], "both")
+    with pytest.raises(ValueError, match="a table for differential, d2, d3"):
+        atari_table("d4")
+
+
+@pytest.mark.parametrize(("value", "text"), [(2e-5, "2e-5"), (0.1, "1e-1"), (1.0, "1.0"), (100.0, "100.0"), (51, "51")])
+def test_numbers_are_written_as_the_paper_does(value, text):
+    assert written(value) == text
