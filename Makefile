@@ -33,9 +33,8 @@ format: $(VENV)/.dev ## fix lint and formatting in place
 bench: $(VENV)/.bench ## measure speed against peers, as ratios
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
-reproduce: $(VENV)/.core ## the paper's red-pill blue-pill experiment at full scale, into results/
-	$(BIN)/perstep reproduce redpill --scale paper --out results $(ARGS)
-	@echo "perstep: the results are in $(CURDIR)/results"
+reproduce: $(VENV)/.core ## the paper's validation study and theory at full scale, into results/
+	$(BIN)/perstep reproduce redpill pendulum theory --scale paper --out results $(ARGS)
 
 docs: $(VENV)/.docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site

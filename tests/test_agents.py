@@ -266,7 +266,7 @@ def test_initial_values_are_as_told(kind):
 
 @pytest.mark.parametrize("observation", [2, -1, 1.5, None, "a", (0, 1), [0, 1]])
 def test_observations_that_there_are_not(observation):
-    with pytest.raises(ValueError, match=r"is not in a Discrete space of sizes \(2,\)|One point was expected"):
+    with pytest.raises(ValueError, match=r"should be in the Discrete space of sizes \(2,\)|One point was expected"):
         new_agent("q").action_values(observation)
 
 
@@ -352,7 +352,7 @@ def test_predict_on_boxes_of_more_axes():
 def test_points_of_another_shape(observation):
     with pytest.raises(ValueError, match=r"An observation has shape \(2,\)"):
         new_agent("actor-critic").predict(observation)
-    with pytest.raises(ValueError, match="must have shape"):
+    with pytest.raises(ValueError, match="as the world's space says"):
         new_agent("actor-critic").state_value([0.1, 0.2, 0.3])
 
 
@@ -558,9 +558,9 @@ def test_blackjack():
     assert (agent.visits.sum(axis=1) > 0).sum() > 50
     batch = (np.array([12, 20]), np.array([5, 10]), np.array([0, 1]))
     assert agent.predict(batch)[0].shape == (2,)
-    with pytest.raises(ValueError, match="is not in a Tuple space"):
+    with pytest.raises(ValueError, match="should be in the Tuple space"):
         agent.predict((12, 5, 2))
-    with pytest.raises(ValueError, match="is not in a Tuple space"):
+    with pytest.raises(ValueError, match="should be in the Tuple space"):
         agent.predict((12, 5))
 
 
@@ -720,7 +720,9 @@ class Faulty(Corridor):
 def test_a_reward_that_is_no_number(rule, bad, monkeypatch):
     monkeypatch.setattr(Faulty, "bad", bad)
     agent = perstep.QLearning(Faulty(), rule=rule, num_quantiles=3)
-    with pytest.raises(BadReward, match=r"At step 3 the world gave the reward .*, from which nothing can be learnt"):
+    with pytest.raises(
+        BadReward, match=r"At step 3 the world should give one finite number as the reward, but .* came"
+    ):
         agent.learn(10)
     assert issubclass(BadReward, ValueError)
     assert estimates(agent) == estimates(perstep.QLearning(Corridor(), rule=rule, num_quantiles=3).learn(3))
@@ -730,7 +732,7 @@ def test_a_reward_that_is_no_number(rule, bad, monkeypatch):
 def test_a_reward_that_is_no_number_on_tiles():
     tape = Tape([0, 0], [(1, 1.0, False, False), (2, math.nan, False, False), (1, 2.0, False, False)], box=True)
     agent = perstep.ActorCritic(tape, tilings=1, tiles=3)
-    with pytest.raises(BadReward, match="At step 1 the world gave the reward nan"):
+    with pytest.raises(BadReward, match="At step 1 the world should give one finite number as the reward, but nan"):
         agent.learn(3)
     assert agent.steps == 1
     twin = perstep.ActorCritic(Tape([0], [(1, 1.0, False, False)], box=True), tilings=1, tiles=3).learn(1)
@@ -745,7 +747,7 @@ def test_a_reward_that_is_no_number_while_evaluating():
 
 def test_an_observation_that_is_not_in_the_space():
     agent = perstep.QLearning(Corridor(spaces.Discrete(3)))  # it has four
-    with pytest.raises(ValueError, match=r"3 is not in a Discrete space of sizes \(3,\)"):
+    with pytest.raises(ValueError, match=r"3 should be in the Discrete space of sizes \(3,\)"):
         agent.learn(1000)
 
 
@@ -890,7 +892,6 @@ def test_learn_together_returns_them_in_order():
     agents = [new_agent("q", seed=seed) for seed in range(5)]
     assert perstep.learn_together(iter(agents), 100, threads=2) == agents
     assert [agent.steps for agent in agents] == [100] * 5
-    assert perstep.learn_together([], 100) == []
 
 
 def test_learn_together_refuses_what_learn_refuses():
@@ -900,6 +901,17 @@ def test_learn_together_refuses_what_learn_refuses():
         perstep.learn_together([new_agent("q")], -5)
     with pytest.raises(BadReward):
         perstep.learn_together([new_agent("q"), perstep.QLearning(Faulty())], 100)
+    for nobody in ([], None, [RED_PILL], new_agent("q")):
+        with pytest.raises(TypeError, match="learn_together takes a list of agents"):
+            perstep.learn_together(nobody, 100)
+
+
+def test_agents_that_share_a_life_cannot_learn_together():
+    agent, env = new_agent("q"), gymnasium.make("FrozenLake-v1")
+    with pytest.raises(ValueError, match="An agent is there twice"):
+        perstep.learn_together([agent, agent], 100)
+    with pytest.raises(ValueError, match="Two agents share one Gymnasium environment"):
+        perstep.learn_together([perstep.QLearning(env), perstep.QLearning(env)], 100)
 
 
 def test_saved_settings_and_world_are_in_the_file(tmp_path):

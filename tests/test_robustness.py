@@ -103,7 +103,7 @@ def test_an_agent_is_not_taught_twice_at_once():
     env = gymnasium.make("FrozenLake-v1")
     with pytest.raises(ValueError, match="share one Gymnasium environment"):
         perstep.learn_together([perstep.QLearning(env), perstep.QLearning(env)], 10)
-    for wrong in (agent, [], [1, 2]):
+    for wrong in (agent, [1, 2]):
         with pytest.raises(TypeError, match="list of agents"):
             perstep.learn_together(wrong, 10)
 

@@ -430,7 +430,7 @@ def test_next_states_outside_the_world(tmp_path, saved):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_estimates_that_are_no_numbers_harm_nobody(tmp_path, saved, number):
-    # They may be what somebody's agent has come to. It learns on without a crash.
+    # They may be what somebody's agent has come to: it says so when it learns, and learns on if told to.
     for name, key in (
         ("q", "table.values"),
         ("q", "table.means"),
@@ -438,7 +438,11 @@ def test_estimates_that_are_no_numbers_harm_nobody(tmp_path, saved, number):
         ("q", "rewards.theta"),
     ):
         array = saved[name][0][key]
-        load_changed(tmp_path, saved, name, arrays={key: np.full(array.shape, number)}).learn(50)
+        agent = load_changed(tmp_path, saved, name, arrays={key: np.full(array.shape, number)})
+        with pytest.raises(ArithmeticError, match="run away to infinity"):
+            agent.learn(50)
+        agent.may_diverge = True
+        assert agent.learn(50).steps > 100
 
 
 @pytest.mark.parametrize("steps", [2**62, 10**400, "5", [5], 2.0])

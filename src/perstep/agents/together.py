@@ -49,8 +49,8 @@ def learn_together(
 
 def _each_once(agents: Iterable[AgentType]) -> list[AgentType]:
     """The agents as a list; two that share memory or a world cannot learn at the same time."""
-    crowd = list(agents) if isinstance(agents, Iterable) else []
-    if not crowd or not all(isinstance(agent, Agent) for agent in crowd):
+    crowd = list(agents) if isinstance(agents, Iterable) else [agents]
+    if not isinstance(agents, Iterable) or not all(isinstance(agent, Agent) for agent in crowd):
         raise TypeError(f"learn_together takes a list of agents, but {agents!r} came.")
     if len({id(agent) for agent in crowd}) < len(crowd):
         raise ValueError("An agent is there twice. Make one for each run, with a seed of its own.")
