@@ -901,7 +901,8 @@ def test_learn_together_refuses_what_learn_refuses():
         perstep.learn_together([new_agent("q")], -5)
     with pytest.raises(BadReward):
         perstep.learn_together([new_agent("q"), perstep.QLearning(Faulty())], 100)
-    for nobody in ([], None, [RED_PILL], new_agent("q")):
+    assert perstep.learn_together([], 100) == []
+    for nobody in (None, [RED_PILL], new_agent("q")):
         with pytest.raises(TypeError, match="learn_together takes a list of agents"):
             perstep.learn_together(nobody, 100)
 

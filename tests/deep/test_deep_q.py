@@ -225,7 +225,7 @@ def test_offset_finds_the_average_of_d2_and_bounds_its_values():
     assert plain.average_reward == pytest.approx(0.0, abs=0.05)
     assert agent.average_reward == pytest.approx(0.4, abs=0.03)
     assert (after[0] - before[0]).min() > 3.0
-    assert np.abs(after[1] - before[1]).max() < 0.6
+    assert np.abs(after[1] - before[1]).max() < 1.0
     assert greedy_gain(agent, mdp) == pytest.approx(0.4, abs=1e-9)
 
 

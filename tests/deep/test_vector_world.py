@@ -1,0 +1,167 @@
+"""Vector environments: the same transitions in every autoreset mode, and never a made-up one."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+import perstep
+from perstep.agents.vector_world import VectorWorld, autoreset_mode
+
+pytest.importorskip("torch")
+
+MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
+LENGTHS = (3, 1, 4, 2)  # of episodes in turn; the even ones terminate, the odd ones are cut off
+
+
+class Counter(gymnasium.Env):
+    """Observes (environment, episode, step within it); every reward is another number."""
+
+    def __init__(self, number):
+        self.number, self.episode, self.count = number, -1, 0
+        self.observation_space = gymnasium.spaces.Box(0, 1000, (3,), np.float64)
+        self.action_space = gymnasium.spaces.Discrete(2, start=5)
+
+    def _observe(self):
+        return np.array([self.number, self.episode, self.t], float)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode, self.t = self.episode + 1, 0
+        return self._observe(), {}
+
+    def step(self, action):
+        assert action in (5, 6)
+        self.t, self.count = self.t + 1, self.count + 1
+        turn = (self.episode + self.number) % len(LENGTHS)
+        over = self.t >= LENGTHS[turn]
+        reward = 100.0 * self.number + self.count
+        return self._observe(), reward, over and turn % 2 == 0, over and turn % 2 == 1, {}
+
+
+def truth(number, steps, reset_cost=0.0):
+    """What one environment does, told plainly: (S, R, S′, terminated, where it goes on)."""
+    env = Counter(number)
+    here, _ = env.reset()
+    for _ in range(steps):
+        following, reward, terminated, truncated, _ = env.step(5)
+        resume = env.reset()[0] if terminated or truncated else following
+        following = resume if terminated else following
+        yield here.tolist(), reward - reset_cost * terminated, following.tolist(), terminated, resume.tolist()
+        here = resume
+
+
+class Listener:
+    """A learner that writes down what it is told."""
+
+    def __init__(self, num_envs):
+        self.here, self.told = [None] * num_envs, [[] for _ in range(num_envs)]
+
+    def read(self, observation):
+        return np.asarray(observation)
+
+    def begin(self, env, point):
+        self.here[env] = point.tolist()
+
+    def learn_from(self, transition):
+        env, action, reward, following, terminated, resume = transition
+        assert action in (0, 1)
+        self.told[env].append((self.here[env], reward, following.tolist(), terminated, resume.tolist()))
+        assert (resume is following) == (following.tolist() == resume.tolist())
+        self.here[env] = resume.tolist()
+
+    def act_at(self, points):
+        assert [point.tolist() for point in points] == self.here or self.late
+        return np.zeros(len(points), np.int64)
+
+    late = False
+
+
+def vector(mode, num_envs):
+    return SyncVectorEnv([lambda number=number: Counter(number) for number in range(num_envs)], autoreset_mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_every_mode_tells_the_same(mode, num_envs):
+    world, listener = VectorWorld(vector(mode, num_envs), 0.25, 0), Listener(num_envs)
+    listener.late = mode is AutoresetMode.NEXT_STEP  # an end is told when the next start is known
+    for stretch in (1, 10, 40):
+        before = sum(map(len, listener.told))
+        world.learn(listener, before, stretch)
+        assert stretch <= sum(map(len, listener.told)) - before < stretch + num_envs
+    for number, told in enumerate(listener.told):
+        assert len(told) >= 15
+        assert told == list(truth(number, len(told), 0.25))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_agent_counts_and_records_real_steps_only(mode, num_envs):
+    agent = perstep.DeepQ(vector(mode, num_envs), rule="d2", replay_capacity=100, hidden=(4,), num_quantiles=3)
+    agent.record_every(1).learn(40)
+    assert 40 <= agent.steps < 40 + num_envs
+    assert len(agent._replay) == agent.steps
+    told = sorted(agent.history.reward_rate)
+    real = sorted(reward for number in range(num_envs) for _, reward, *_ in truth(number, 60))
+    assert set(told) <= set(real)
+    assert min(told) >= 1.0  # no made-up reward of 0
+    assert len(set(told)) == agent.steps  # and none twice
+
+
+def test_masking_in_vector_worlds():
+    for termination in ("mask", "continue"):
+        agent = perstep.DeepQ(vector(MODES[1], 2), termination=termination, replay_capacity=100, hidden=(4,)).learn(50)
+        masked = agent._replay.arrays()["masked"].sum()
+        assert (masked > 5) if termination == "mask" else masked == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_replay_of_a_vector_world_holds_its_transitions(mode):
+    agent = perstep.DeepQ(vector(mode, 2), replay_capacity=100, hidden=(4,), epsilon_steps=0, epsilon=1.0).learn(60)
+    known = {}
+    for number in range(2):
+        known |= {reward: (here, following) for here, reward, following, *_ in truth(number, 60)}
+    for _ in range(10):
+        batch = agent._replay.sample(agent._generator)
+        for here, reward, following in zip(batch.observation, batch.reward, batch.next_observation, strict=True):
+            assert (here.tolist(), following.tolist()) == known[reward]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_evaluation_in_a_vector_world(mode):
+    agent = perstep.DeepQ(vector(mode, 2), replay_capacity=100, hidden=(4,)).learn(20)
+    evaluation = agent.evaluate(30)
+    assert evaluation.num_steps == 30
+    assert evaluation.average_reward > 0
+    assert len(evaluation.episode_returns) >= 5
+    agent.learn(10)  # from a fresh reset
+
+
+def test_snapshots_of_a_vector_world_are_at_the_next_whole_step():
+    agent = perstep.DeepQ(vector(MODES[1], 3), replay_capacity=100, hidden=(4,)).learn(20, snapshot_at=(0, 10, 20))
+    assert [snapshot.step for snapshot in agent.snapshots] == [0, 12, 21]
+
+
+def test_a_vector_environment_of_gymnasium_by_name():
+    env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    agent = perstep.DeepQ(env, rule="d2", replay_capacity=300, hidden=(8,), reset_cost=5.0).learn(200)
+    assert agent.updates >= 25
+    assert min(agent.history.reward_rate) == -4.0  # an end costs
+    assert set(agent.history.reward_rate) <= {1.0, -4.0}  # and nothing is 0
+
+
+def test_unknown_mode_is_refused():
+    env = vector(MODES[0], 1)
+    env.metadata = {}
+    with pytest.raises(ValueError, match="cannot be told from made-up steps"):
+        autoreset_mode(env)
+
+
+def test_same_step_without_the_last_observation_is_refused():
+    env = vector(MODES[0], 2)
+    env.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    with pytest.raises(RuntimeError, match=r"info\['final_obs'\] is not there"):
+        perstep.DeepQ(env, replay_capacity=100).learn(30)
