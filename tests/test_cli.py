@@ -297,13 +297,13 @@ def test_stopped_run_says_how_to_go_on(
 def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
 
-    def reproduce(parts: list[str], scale: str, out: Path, *, retry_failed: bool = False) -> int:
-        told.append((parts, scale, out, retry_failed))
+    def reproduce(parts: list[str], scale: str, out: Path, orders: Any) -> int:
+        told.append((parts, scale, out, orders.retry_failed))
         return 1
 
     monkeypatch.setattr("perstep.studies.reproduce.reproduce", reproduce)
-    assert main(["reproduce", "redpill", "--scale", "smoke", "--out", "x"]) == 1
-    assert told == [(["redpill"], "smoke", Path("x"), False)]
+    assert main(["reproduce", "redpill", "--scale", "smoke", "--out", "x", "--retry-failed"]) == 1
+    assert told == [(["redpill"], "smoke", Path("x"), True)]
 
 
 # A film --------------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -96,6 +97,15 @@ def test_without_ray_its_engine_says_how_to_get_it(tmp_path, monkeypatch, capsys
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(["reproduce", "redpill", "--scale", "smoke", "--out", str(tmp_path), "--engine", "ray"]) == 2
     assert "not installed: pip install 'perstep[ray]'" in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path):
+    pytest.importorskip("ray")
+    with socket.socket() as nobody:  # bound and not listening: a port where nobody answers
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=f"Ray could not be reached at {address}: .*refused"):
+            complete(Results(tmp_path, [COMPILED]), engine=RayEngine(address), progress=False)
 
 
 def test_an_engine_or_a_shard_that_cannot_be_is_refused():

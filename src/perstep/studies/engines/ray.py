@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from perstep.studies.runs import Rows, Unit, is_compiled, run_unit
 
 RETRIES = 3  # of a unit whose worker or machine died
 GPU_SHARE = 0.25  # of a GPU for a run with a network, where the cluster has any: such networks are small
+KNOCK = 10.0  # seconds in which a cluster should answer
 OBJECT_STORE = 256 * 2**20  # bytes on this machine for rows on their way; by itself Ray takes a third of the memory
 
 
@@ -95,14 +97,23 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
                         "local", num_cpus=cores, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet
                     )
             else:
+                _knock(address)
                 ray.init(address, **quiet)
-        except (ConnectionError, ValueError) as error:
+        except (OSError, ValueError) as error:
             where = "on this machine" if address is None else f"at {address}"
             raise ConnectionError(f"Ray could not be reached {where}: {error}") from error
         try:
             yield
         finally:
             ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Ray itself would wait minutes for a machine that does not answer."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        with socket.create_connection((host, int(port)), timeout=KNOCK):
+            pass
 
 
 @contextlib.contextmanager
