@@ -218,7 +218,14 @@ def test_differential_finds_the_average_where_the_target_network_does_not_lag():
 def test_offset_finds_the_average_of_d2_and_bounds_its_values():
     """One quantile, the median, is 0 where the average is 0.4: without the offset Q grows for ever, with it neither is wrong."""
     mdp = two_loop()
-    settings = {"rule": "d2", "step_size": 1e-3, "reward_ratio": 20.0, "num_quantiles": 1, "target_step_size": 0.05, **SMALL}
+    settings = {
+        "rule": "d2",
+        "step_size": 1e-3,
+        "reward_ratio": 20.0,
+        "num_quantiles": 1,
+        "target_step_size": 0.05,
+        **SMALL,
+    }
     plain, agent = perstep.DeepQ(mdp, **settings), perstep.DeepQ(mdp, offset_ratio=20.0, **settings)
     before = [run.learn(4000).action_values(0) for run in (plain, agent)]
     after = [run.learn(1500).action_values(0) for run in (plain, agent)]
@@ -230,9 +237,18 @@ def test_offset_finds_the_average_of_d2_and_bounds_its_values():
 
 
 def test_batch_mean_tracks_quantiles_of_batch_means():
-    settings = {"rule": "d2", "step_size": 1e-3, "reward_ratio": 5.0, "num_quantiles": 10, "initial_average_reward": -0.5, **SMALL}
+    settings = {
+        "rule": "d2",
+        "step_size": 1e-3,
+        "reward_ratio": 5.0,
+        "num_quantiles": 10,
+        "initial_average_reward": -0.5,
+        **SMALL,
+    }
     theta = perstep.DeepQ(red_pill_blue_pill(), reward_tracking="batch-mean", **settings).learn(3000).reward_quantiles
-    assert theta.max() - theta.min() < 0.4  # single rewards lie between −1.1 and −0.1, the mean of 32 within a few hundredths
+    assert (
+        theta.max() - theta.min() < 0.4
+    )  # single rewards lie between −1.1 and −0.1, the mean of 32 within a few hundredths
 
 
 # ------------------------------------------------------------------------------------------------------- the agent's verbs

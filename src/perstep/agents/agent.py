@@ -129,9 +129,9 @@ class Agent(ABC):
         chunk = FIRST_CHUNK
         with Bar(num_steps, type(self).__name__, show=progress) as bar:
             while True:
-                if wanted and wanted[0] == self.steps:
+                if wanted and wanted[0] <= self.steps:  # several environments step at once, and may step past it
                     self.snapshots.append(self._snapshot())
-                    wanted.pop(0)
+                    wanted = [step for step in wanted if step > self.steps]
                 if self.steps >= end:
                     return self
                 begin = time.perf_counter()

@@ -75,7 +75,7 @@ class DeepQ(Agent):
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,); for d3 the means of the quantiles."""
-        return self._one(observation).mean(axis=1)
+        return np.asarray(self._one(observation).mean(axis=1))
 
     def return_quantiles(self, observation: Any, action: Any) -> Floats:
         """Ω(s, a), the quantiles of the differential return, (n,); rule d3 only."""
@@ -87,7 +87,7 @@ class DeepQ(Agent):
         if deterministic:
             return np.asarray(np.eye(len(means))[means.argmax()])
         best = means == means.max()
-        return (1 - self.epsilon) * best / best.sum() + self.epsilon / len(means)
+        return np.asarray((1 - self.epsilon) * best / best.sum() + self.epsilon / len(means))
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
@@ -173,7 +173,7 @@ class DeepQ(Agent):
         return chosen
 
     def _one(self, observation: Any) -> Floats:
-        return self._learner.values(self.read(observation)[None])[0]  # (A, n)
+        return np.asarray(self._learner.values(self.read(observation)[None])[0])  # (A, n)
 
     # --------------------------------------------------------------------------------------------- what every agent must say
 

@@ -136,7 +136,7 @@ class VectorWorld:
             last = points.copy()
             if self.mode == SAME_STEP:
                 for env in np.flatnonzero(over):
-                    last[env] = read(true_last(info, env))
+                    last[env] = read(true_last(info, int(env)))
             else:
                 fresh, _ = self.env.reset(options={"reset_mask": over})
                 points[over] = np.asarray(read(fresh))[over]

@@ -42,7 +42,10 @@ class DeepQLearner:
         self.optimizer = torch.optim.Adam(
             self.online.parameters(), config.value_decay(0), eps=config.adam_epsilon, fused=True
         )
-        self._weights = list(self.online.parameters()), list(self.target.parameters())
+        self._weights: tuple[list[torch.Tensor], list[torch.Tensor]] = (
+            list(self.online.parameters()),
+            list(self.target.parameters()),
+        )
         self._rule = losses.RULES[config.rule]
         tau = torch.tensor(levels(config.value_size), dtype=torch.float32, device=self.device)
         self._settings = losses.Settings(config.huber, config.reward_tracking, tau)
@@ -146,7 +149,7 @@ class DeepQLearner:
             online = make_network(config.network, shape, config.hidden, self.num_actions, config.value_size)
             target = make_network(config.network, shape, config.hidden, self.num_actions, config.value_size)
         with torch.no_grad():
-            online.head.bias += config.initial_value
+            online.head.bias.add_(config.initial_value)
         target.load_state_dict(online.state_dict())
         target.requires_grad_(False)
         for network in (online, target):
@@ -187,7 +190,8 @@ class DeepQLearner:
         }
         spans = ", ".join(f"{name} {spread(array)}" for name, array in numbers.items())
         return BadLoss(
-            f"At update {self.updates + 1:,} the loss is {value}. The batch had {spans}. The agent is as it was before this update. "
+            f"At update {self.updates + 1:,} the loss is {value}. The batch had {spans}. "
+            "The agent is as it was before this update. "
             "Try a smaller step_size, a gradient_clip, or look into the world's rewards and observations."
         )
 

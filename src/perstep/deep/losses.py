@@ -113,7 +113,7 @@ def smooth_l1(delta: torch.Tensor, huber: float) -> torch.Tensor:
 def quantile_huber(targets: torch.Tensor, estimate: torch.Tensor, tau: torch.Tensor, huber: float) -> torch.Tensor:
     """(1/B) Σ_b Σ_j E_k[h^λ_{τ_j}(ψ)] with ψ = target_k − Ω_j: |τ_j − 1{ψ<0}| times x²/2 up to λ, λ(|x| − λ/2) beyond."""
     if targets.device.type == "cpu":
-        return cast(torch.Tensor, CompiledQuantileHuber.apply(targets, estimate, tau, huber))
+        return cast(torch.Tensor, CompiledQuantileHuber.apply(targets, estimate, tau, huber))  # type: ignore[no-untyped-call]
     return plain_quantile_huber(targets, estimate, tau, huber)
 
 
@@ -140,7 +140,8 @@ class CompiledQuantileHuber(torch.autograd.Function):
         wide = [tensor.detach().to(torch.float64).contiguous().numpy() for tensor in (targets, estimate, tau)]
         pulls = np.empty_like(wide[1])  # (B, n)
         n = pulls.shape[1]
-        value = quantile_huber_batch(*wide, huber, np.empty(n + 2), np.empty(n + 1), np.empty(n), pulls)
+        y, x, levels = wide
+        value = quantile_huber_batch(y, x, levels, huber, np.empty(n + 2), np.empty(n + 1), np.empty(n), pulls)
         ctx.save_for_backward(torch.from_numpy(pulls).to(estimate.dtype))
         return torch.tensor(value, dtype=estimate.dtype)
 

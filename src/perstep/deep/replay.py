@@ -110,7 +110,12 @@ class Replay:
         """Everything, for a file: only what is filled of the rings."""
         frames = min(int(self._cursor[1]), len(self._frames))
         rows = min(int(self._cursor[0]), self.capacity)
-        ring = {"before": self._before, "after": self._after, "oldest": self._oldest, "action": self._action}
+        ring: dict[str, NDArray[Any]] = {
+            "before": self._before,
+            "after": self._after,
+            "oldest": self._oldest,
+            "action": self._action,
+        }
         ring |= {"reward": self._reward, "masked": self._masked}
         filled = {name: array[:rows] for name, array in ring.items()}
         return {"frames": self._frames[:frames], **filled, "cursor": self._cursor, "here": self._here}
