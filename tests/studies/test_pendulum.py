@@ -56,8 +56,8 @@ def test_the_lowest_quantile_has_a_claim_of_its_own(results, lowest, holds):
     assert ("rises by 1e-04 a step, so this takes 8,298 more steps" in claim.measured) is not holds
 
 
-@pytest.mark.parametrize(("worst", "holds"), [(-0.07, True), (-0.09, False)])
-def test_balances_in_the_mean_over_runs(results, worst, holds):
+@pytest.mark.parametrize(("worst", "holds"), [(-0.03, True), (-0.05, False)])
+def test_balances_in_every_run(results, worst, holds):
     results.write(D3, D3.tuned, rows(D3, D3.tuned, late_reward=[-0.001, worst]))
     claim = pendulum.balances(results, D3, "Fig. C.7")
     assert claim.holds is holds
@@ -100,8 +100,10 @@ def test_tuned_is_best_tells_both_ranks(results, pair, monkeypatch):
     assert claim.figure == "figure_sensitivity"
 
 
-@pytest.mark.parametrize(("fresh", "holds"), [([-0.4, -0.6], True), ([-0.3, -0.32], False)])
-def test_other_seeds_decide_whether_another_setting_is_better(results, pair, monkeypatch, fresh, holds):
+@pytest.mark.parametrize(("fresh", "again"), [([-0.4, -0.6], "0.000 ± 0.196"), ([-0.3, -0.32], "0.190 ± 0.020")])
+def test_the_sweep_decides_whether_another_setting_is_better_and_other_seeds_are_told(
+    results, pair, monkeypatch, fresh, again
+):
     few, other, write = pair
     write(few.tuned, [-0.5, -0.5], [-0.01, -0.01])
     write(other, [-0.3, -0.31], [-0.1, -0.1])
@@ -111,13 +113,13 @@ def test_other_seeds_decide_whether_another_setting_is_better(results, pair, mon
 
     monkeypatch.setattr(pendulum, "confirmation", made_up)
     claim = pendulum.tuned_is_best(results, few)
-    assert claim.holds is holds
+    assert claim.holds is False
     # In the sweep 0.2 and 0.19 ahead: 0.195 ± 1.96 · 0.00707/√2. With other seeds 0.1 and −0.1, or 0.2 and 0.18.
     assert (
         "rank 2; the best, α = 0.2, η = 0.001, η_π = 0.1, m = 51, has -0.3050 and is 0.195 ± 0.010 ahead"
         in claim.measured
     )
-    assert ("0.000 ± 0.196" if holds else "0.190 ± 0.020") + " in 2 runs with other seeds" in claim.measured
+    assert f"{again} in 2 runs with other seeds" in claim.measured
 
 
 def test_confirmation_runs_once_with_seeds_of_its_own(results):

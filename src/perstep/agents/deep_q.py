@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
@@ -50,16 +51,17 @@ class DeepQ(Agent):
         super().__init__(Absent(_vector_name(env), {}) if self._crowd else env, config)
         if self.mdp is not None:
             self._world = GymnasiumWorld(FiniteMDPEnv(self.mdp), config.termination, config.reset_cost, config.seed)
-        self._observations, self._actions, stacked = self._read_spaces()
+        self._observations, self._actions, stacked, num_envs = self._read_spaces()
         self._learner = learner(self._observations, self._actions.count, config)
         self._replay = Replay(
             config.replay_capacity,
             self._observations.shape,
             self._observations.dtype,
             stacked=stacked,
-            num_envs=self._crowd.num_envs if self._crowd else 1,
+            num_envs=num_envs,
             batch_size=config.batch_size,
         )
+        self._saves_replay = True
         self.last_loss: float | None = None
         """Of the last minibatch."""
 
@@ -102,6 +104,14 @@ class DeepQ(Agent):
         chosen = self._choose(points[None] if single else points, self._prediction_generator, deterministic)
         actions = [self._actions.point(int(action)) for action in chosen]
         return (actions[0] if single else np.array(actions)), None
+
+    def save(self, path: str | os.PathLike[str], *, replay: bool = True) -> None:
+        """As of every agent. `replay=False` leaves the replay out: a small file, from which learning goes on with an empty one."""
+        self._saves_replay = replay
+        try:
+            super().save(path)
+        finally:
+            self._saves_replay = True
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
         """As of every agent; a vector environment is used itself, and learning goes on from a fresh reset."""
@@ -203,24 +213,31 @@ class DeepQ(Agent):
     def _snapshot(self) -> Snapshot:
         return Snapshot(self.steps, self.average_reward, self.reward_quantiles, self._learner.weights())
 
-    def _read_spaces(self) -> tuple[Observations, Numbering, bool]:
+    def _read_spaces(self) -> tuple[Observations, Numbering, bool, int]:
         env = self._crowd.env if self._crowd else self._opened.env if self.mdp is None else self._gymnasium_world().env
         if env is None:
             assert self._opened.absent is not None
             spaces = self._opened.absent.spaces
             observations = Observations.from_json(spaces["observations"])
-            return observations, Numbering.from_json(spaces["actions"]), bool(spaces["stacked"])
+            return (
+                observations,
+                Numbering.from_json(spaces["actions"]),
+                bool(spaces["stacked"]),
+                int(spaces["num_envs"]),
+            )
         space = env.single_observation_space if self._crowd else env.observation_space
         action_space = env.single_action_space if self._crowd else env.action_space
         observations, actions = observations_of(space), numbering(action_space)
         if actions is None or actions.kind != "Discrete":
             raise TypeError(f"DeepQ needs a Discrete action space, but this world has {action_space}.")
         wanted = self.config.stacked_frames
-        return observations, actions, stacks_frames(env) if wanted is None else wanted
+        stacked = stacks_frames(env) if wanted is None else wanted
+        return observations, actions, stacked, self._crowd.num_envs if self._crowd else 1
 
     def _spaces(self) -> dict[str, Any]:
-        observations = self._observations.to_json()
-        return {"observations": observations, "actions": self._actions.to_json(), "stacked": self._replay.stacked}
+        observations, actions = self._observations.to_json(), self._actions.to_json()
+        replay = {"stacked": self._replay.stacked, "num_envs": self._replay.num_envs}
+        return {"observations": observations, "actions": actions, **replay}
 
     def _check_point(self, point: Any, action: Any) -> None:
         if np.shape(point) != self._observations.shape:
@@ -231,7 +248,8 @@ class DeepQ(Agent):
 
     def _arrays(self) -> storage.Arrays:
         arrays = {f"learner.{name}": array for name, array in self._learner.arrays().items()}
-        arrays |= {f"replay.{name}": array for name, array in self._replay.arrays().items()}
+        if self._saves_replay:
+            arrays |= {f"replay.{name}": array for name, array in self._replay.arrays().items()}
         if self.mdp is not None and (world := self._gymnasium_world()).point is not None:
             where = {"state": snapshot(world.env), "point": int(world.point), "action": world.action}
             arrays["where"] = np.frombuffer(json.dumps(where).encode(), np.uint8)
@@ -240,7 +258,8 @@ class DeepQ(Agent):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         self._learner.restore(_under("learner.", arrays))
-        self._replay.restore(_under("replay.", arrays))
+        if kept := _under("replay.", arrays):
+            self._replay.restore(kept, self._actions.count)
         if (world := self._world) is None:
             return
         if "where" in arrays:
@@ -251,6 +270,8 @@ class DeepQ(Agent):
             world.point, world.action = where["point"], where["action"]
         if world.point is not None:
             world.point = self.read(world.point)
+            if not kept:
+                self.begin(0, world.point)
 
 
 @compiled

@@ -22,7 +22,7 @@ from perstep.schedules import step_size
 
 Arrays = dict[str, NDArray[Any]]
 
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # of Adam, for every weight
+MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, for every weight
 
 
 class BadLoss(ArithmeticError):
@@ -176,8 +176,8 @@ class DeepQLearner:
         if self.updates:
             for key, weight in self.online.named_parameters():
                 state = self.optimizer.state[weight]
-                state["step"] = torch.tensor(float(arrays[f"adam.step.{key}"]), device=self.device)
-                for moment in MOMENTS[1:]:
+                state["step"] = torch.tensor(float(self.updates), device=self.device)
+                for moment in MOMENTS:
                     saved = _fitting(arrays, f"adam.{moment}.{key}", weight)
                     state[moment] = torch.zeros_like(weight, memory_format=torch.preserve_format).copy_(saved)
 

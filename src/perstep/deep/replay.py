@@ -19,6 +19,7 @@ from perstep.compiled import compiled
 from perstep.randomness import Generator, uniform
 
 SLACK = 32  # one frame more for every so many transitions: the last of an episode, the first of the next
+RINGS = ("before", "after", "oldest", "action", "reward", "masked")  # an entry a transition
 WORTH_SAYING = 100_000_000  # bytes from which an allocation is announced
 
 
@@ -39,7 +40,7 @@ class Replay:
     def __init__(
         self, capacity: int, shape: tuple[int, ...], dtype: str, *, stacked: bool, num_envs: int, batch_size: int
     ) -> None:
-        self.capacity, self.shape, self.stacked = capacity, shape, stacked
+        self.capacity, self.shape, self.stacked, self.num_envs = capacity, shape, stacked, num_envs
         depth, frame = (shape[0], shape[1:]) if stacked else (1, shape)
         num_frames = capacity + capacity // SLACK + 2 * (depth + 1) * num_envs
         self.num_bytes = num_frames * np.dtype(dtype).itemsize * int(np.prod(frame)) + capacity * (8 * depth + 25)
@@ -108,27 +109,27 @@ class Replay:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, for a file: only what is filled of the rings."""
-        frames = min(int(self._cursor[1]), len(self._frames))
-        rows = min(int(self._cursor[0]), self.capacity)
-        ring: dict[str, NDArray[Any]] = {
-            "before": self._before,
-            "after": self._after,
-            "oldest": self._oldest,
-            "action": self._action,
-        }
-        ring |= {"reward": self._reward, "masked": self._masked}
-        filled = {name: array[:rows] for name, array in ring.items()}
-        return {"frames": self._frames[:frames], **filled, "cursor": self._cursor, "here": self._here}
+        rows = {name: getattr(self, f"_{name}")[: self._cursor[0]] for name in RINGS}
+        return {**rows, "frames": self._frames[: self._cursor[1]], "cursor": self._cursor, "here": self._here}
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Become the replay whose arrays these are; it must have had the same capacity and environments."""
-        for name, saved in arrays.items():
-            own: NDArray[Any] = getattr(self, f"_{name}")
-            if saved.shape[1:] != own.shape[1:] or len(saved) > len(own) or saved.dtype != own.dtype:
+    def restore(self, arrays: dict[str, NDArray[Any]], num_actions: int) -> None:
+        """Become the replay whose arrays these are; ValueError if they are not those of such a replay."""
+        own = {name: getattr(self, f"_{name}") for name in (*RINGS, "frames", "cursor", "here")}
+        added, frames, size = map(int, arrays["cursor"])
+        filled = {name: min(added, self.capacity) for name in RINGS} | {"frames": min(frames, len(self._frames))}
+        for name, mine in own.items():
+            saved, shape = arrays[name], (filled.get(name, len(mine)), *mine.shape[1:])
+            if saved.shape != shape or saved.dtype != mine.dtype:
                 raise ValueError(
-                    f"a replay's {name} of {saved.dtype} {saved.shape} is there instead of {own.dtype} {own.shape}"
+                    f"a replay's {name} of {saved.dtype} {saved.shape} is there instead of {mine.dtype} {shape}"
                 )
-            own[: len(saved)] = saved
+        _within("size", np.array([size]), min(added, self.capacity) + 1)
+        _within("actions", arrays["action"], num_actions)
+        _within("place of a frame", arrays["here"], max(frames, 1))
+        for name in ("before", "after"):
+            _within("place of a frame", arrays[name], max(filled["frames"], 1))
+        for name, mine in own.items():
+            mine[: len(arrays[name])] = arrays[name]
 
     def _keep(self, env: int, observation: NDArray[Any], *, follows: bool) -> NDArray[np.int64]:
         """Put away the frames of an observation that are new; returns where all of them are, counted from the first of all."""
@@ -155,6 +156,13 @@ class Replay:
         while size and self._oldest[(added - size) % self.capacity] < frames - len(self._frames):
             size -= 1
         self._cursor[2] = size
+
+
+def _within(what: str, numbers: NDArray[Any], end: int) -> None:
+    if numbers.size and not (0 <= numbers.min() and numbers.max() < end):
+        raise ValueError(
+            f"a {what} of a replay from {numbers.min()} to {numbers.max()} is there instead of 0 to {end - 1}"
+        )
 
 
 @compiled

@@ -58,26 +58,20 @@ def claims(results: Results) -> list[Claim]:
 def tuned_is_best(results: Results, study: Study) -> Claim:
     """No other setting of the grid earns significantly more over all steps than the one the paper chose.
 
-    Few runs fail, but those cost much, and the best of hundreds of settings by ten runs is one where none of the ten failed.
-    So the best is run again, and the paper's choice too, with seeds that had no part in the picking: these decide.
+    The sweep decides, as for red-pill. Few runs fail, but those cost much, and the best of hundreds of settings by ten runs is
+    one where none of the ten failed; so the best and the paper's choice are run again with seeds that had no part in the
+    picking, and what these say stands beside the verdict.
     """
     rows = comparison.tuning(results, study)
     claim, best = comparison.tuned_is_best(results, study, rows=rows, digits=3), rows[0][0]
     late = comparison.rank_of(study.tuned, comparison.tuning(results, study, LATE_STEPS))
-    if best == study.tuned:
-        again, holds = "", True
-    else:
+    again = ""
+    if best != study.tuned:
         pairs = confirmation(results, study, best).join(confirmation(results, study, study.tuned), on="seed")
         mean, error = mean_and_error((pairs[ALL_STEPS] - pairs[f"{ALL_STEPS}_right"]).to_numpy())
         again = f", and {mean:.3f} ± {error:.3f} in {pairs.height} runs with other seeds"
-        holds = bool(mean <= error)
-    return replace(
-        claim,
-        measured=f"{claim.measured}{again}; {comparison.over(study, LATE_STEPS)} rank {late}",
-        tolerance="none better beyond the 95 % interval of other seeds",
-        holds=holds,
-        figure="figure_sensitivity",
-    )
+    measured = f"{claim.measured}{again}; {comparison.over(study, LATE_STEPS)} rank {late}"
+    return replace(claim, measured=measured, figure="figure_sensitivity")
 
 
 def confirmation(results: Results, study: Study, setting: Setting) -> pl.DataFrame:
@@ -129,14 +123,16 @@ def lowest_quantile_converges(results: Results, study: Study, where: str) -> Cla
 
 
 def balances(results: Results, study: Study, where: str) -> Claim:
-    """The rod stands at the end of the runs."""
+    """The rod stands at the end of every run."""
     late = results.runs(study, study.tuned)[LATE_STEPS].to_numpy()
+    standing = int((late >= -TOLERANCE).sum())
     return Claim(
         where=where,
         says=f"{label(study)} learns to balance the rod",
-        measured=f"{comparison.over(study, LATE_STEPS)} {late.mean():.4f} in the mean over runs, {late.min():.4f} in the worst",
-        tolerance=f"above {-TOLERANCE:g} in the mean",
-        holds=bool(late.mean() >= -TOLERANCE),
+        measured=f"{comparison.over(study, LATE_STEPS)} {late.mean():.4f} in the mean over runs, {late.min():.4f} in the worst; "
+        f"{standing} of {late.size} runs end above {-TOLERANCE:g}",
+        tolerance=f"every run above {-TOLERANCE:g}",
+        holds=standing == late.size,
     )
 
 

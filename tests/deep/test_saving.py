@@ -1,0 +1,179 @@
+"""Files of deep agents: to go on from one, in another process, is to never have stopped, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+import perstep
+from perstep import storage
+from perstep.environments import red_pill_blue_pill
+
+torch = pytest.importorskip("torch")
+
+RULES = ["differential", "d2", "d3"]
+SHORT = {
+    "replay_capacity": 150,
+    "learning_starts": 32,
+    "batch_size": 8,
+    "num_quantiles": 5,
+    "epsilon_steps": 100,
+    "threads": 1,
+}
+SHORT |= {"device": "cpu"}
+
+GO_ON = """
+import sys, torch, perstep
+torch.set_num_threads(1)
+perstep.load(sys.argv[1]).learn(int(sys.argv[2])).save(sys.argv[1])
+"""
+
+
+def go_on_elsewhere(path, num_steps):
+    subprocess.run([sys.executable, "-c", GO_ON, str(path), str(num_steps)], check=True, capture_output=True)
+
+
+def assert_same_file(one, other):
+    arrays, metadata = storage.read(one)
+    others, metadatas = storage.read(other)
+    assert metadata == metadatas
+    assert arrays.keys() == others.keys()
+    for name in arrays:
+        np.testing.assert_array_equal(arrays[name], others[name], err_msg=name)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+WORLDS = {
+    "mdp": red_pill_blue_pill,
+    "CartPole-v1": lambda: gymnasium.make("CartPole-v1"),
+    "perstep/MinAtar-Breakout-v0": lambda: gymnasium.make("perstep/MinAtar-Breakout-v0"),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("rule", RULES)
+def test_saved_loaded_and_gone_on_is_never_stopped(rule, world, tmp_path):
+    settings = {**SHORT, "offset_ratio": 0.1 if rule == "d2" else 0.0}
+    whole = perstep.DeepQ(WORLDS[world](), rule=rule, **settings).learn(400)
+    whole.save(tmp_path / "whole")
+    half = perstep.DeepQ(WORLDS[world](), rule=rule, **settings).learn(190)
+    half.save(tmp_path / "half")
+    if rule == "d3" and world.startswith("perstep"):
+        go_on_elsewhere(tmp_path / "half", 210)
+    else:
+        perstep.load(tmp_path / "half").learn(210).save(tmp_path / "half")
+    assert_same_file(tmp_path / "whole", tmp_path / "half")
+
+
+@pytest.mark.parametrize("game", ["Asterix", "Freeway", "Seaquest", "SpaceInvaders"])
+def test_every_game_of_minatar_goes_on(game, tmp_path):
+    def new():
+        return perstep.DeepQ(f"perstep/MinAtar-{game}-v0", rule="d2", **{**SHORT, "learning_starts": 140})
+
+    new().learn(300).save(tmp_path / "whole")
+    new().learn(170).save(tmp_path / "half")
+    perstep.load(tmp_path / "half").learn(130).save(tmp_path / "half")
+    assert_same_file(tmp_path / "whole", tmp_path / "half")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_atari_goes_on(rule, tmp_path):
+    pytest.importorskip("ale_py")
+    settings = {**SHORT, "update_every": 20, "learning_starts": 20, "batch_size": 4, "network": "atari"}
+    whole = perstep.DeepQ("ALE/Breakout-v5", rule=rule, **settings).learn(160)
+    assert whole.updates == 8
+    whole.save(tmp_path / "whole")
+    perstep.DeepQ("ALE/Breakout-v5", rule=rule, **settings).learn(90).save(tmp_path / "half")
+    if rule == "d3":
+        go_on_elsewhere(tmp_path / "half", 70)
+    else:
+        perstep.load(tmp_path / "half").learn(70).save(tmp_path / "half")
+    assert_same_file(tmp_path / "whole", tmp_path / "half")
+
+
+def test_a_saved_agent_answers_without_its_world(tmp_path):
+    env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    agent = perstep.DeepQ(env, **SHORT).learn(100)
+    agent.save(tmp_path / "agent")
+    loaded = perstep.load(tmp_path / "agent")
+    point = np.zeros(4, np.float32)
+    np.testing.assert_array_equal(loaded.action_values(point), agent.action_values(point))
+    assert loaded.steps == agent.steps
+    with pytest.raises(
+        RuntimeError, match=r"saved in a vector environment of CartPole-v1, .*perstep.load\(path, env=env\)"
+    ):
+        loaded.learn(1)
+    again = perstep.load(
+        tmp_path / "agent", env=gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    )
+    assert len(again._replay) == len(agent._replay)
+    again.learn(50)  # from a fresh reset: the state of a vector environment is not known
+
+
+def test_a_file_says_that_the_world_will_be_reset(tmp_path):
+    env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    perstep.DeepQ(env, **SHORT).learn(10).save(tmp_path / "agent")
+    assert "state" not in storage.read(tmp_path / "agent")[1]["world"]
+    perstep.DeepQ("CartPole-v1", **SHORT).learn(10).save(tmp_path / "agent")
+    assert "state" in storage.read(tmp_path / "agent")[1]["world"]
+
+
+def test_another_number_of_environments_is_refused(tmp_path):
+    perstep.DeepQ(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"), **SHORT).learn(10).save(
+        tmp_path / "a"
+    )
+    with pytest.raises(storage.BadFile, match="replay's here"):
+        perstep.load(tmp_path / "a", env=gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync"))
+
+
+def test_a_file_of_another_network_is_refused(tmp_path):
+    path = tmp_path / "agent"
+    perstep.DeepQ("CartPole-v1", **SHORT, hidden=(8,)).learn(50).save(path)
+    arrays, metadata = storage.read(path)
+    storage.write(path, arrays, {**metadata, "config": {**metadata["config"], "hidden": [9]}})
+    with pytest.raises(
+        storage.BadFile, match=r"online\.body\.fc1\.weight of shape \(8, 4\) is there instead of \(9, 4\)"
+    ):
+        perstep.load(path)
+    storage.write(path, {name: array for name, array in arrays.items() if "exp_avg" not in name}, metadata)
+    with pytest.raises(storage.BadFile, match="lacks something"):
+        perstep.load(path)
+
+
+def test_a_damaged_replay_is_refused(tmp_path):
+    path = tmp_path / "agent"
+    perstep.DeepQ("CartPole-v1", **SHORT).learn(50).save(path)
+    arrays, metadata = storage.read(path)
+    for name, damage in (("before", 10**6), ("cursor", 10**9), ("action", 7), ("here", -1)):
+        changed = arrays[f"replay.{name}"].copy()
+        changed.flat[0] = damage
+        storage.write(path, {**arrays, f"replay.{name}": changed}, metadata)
+        with pytest.raises(storage.BadFile):
+            perstep.load(path)
+
+
+def test_without_the_replay_a_file_is_small_and_learning_fills_it_again(tmp_path):
+    agent = perstep.DeepQ("CartPole-v1", **SHORT).learn(100)
+    agent.save(tmp_path / "whole")
+    agent.save(tmp_path / "light", replay=False)
+    loaded = perstep.load(tmp_path / "light")
+    assert len(loaded._replay) == 0
+    before = loaded.updates
+    assert loaded.learn(31).updates == before
+    assert loaded.learn(9).updates > before
+    point = np.zeros(4, np.float32)
+    assert agent.action_values(point).shape == (2,)
+    assert (tmp_path / "light").stat().st_size < (tmp_path / "whole").stat().st_size
+    assert json.dumps(storage.read(tmp_path / "light")[1])
