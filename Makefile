@@ -8,6 +8,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONDONTWRITEBYTECODE # modules are compiled when first imported (see below): let that be once
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # two installs into one .venv would race

@@ -42,15 +42,16 @@ def as_inputs(kept: NDArray[Any], about: Observations, dtype: torch.dtype, devic
     batch = torch.from_numpy(kept).to(device)  # (B, *shape)
     if about.layout == "discrete":
         return nn.functional.one_hot(batch.long() - about.start, about.count).to(dtype)  # (B, count)
+    numbers = batch.to(dtype) if batch.dtype != dtype else batch.clone()  # before the permutation, where it is fastest
+    if about.scale != 1.0:
+        numbers.mul_(about.scale)
+    if not about.is_image:
+        return numbers.flatten(1)  # (B, numbers)
     if about.layout == "channels-last":
-        batch = batch.permute(0, 3, 1, 2)
+        numbers = numbers.permute(0, 3, 1, 2)
     elif about.layout == "plane":
-        batch = batch.unsqueeze(1)
-    if about.is_image:
-        numbers = batch.to(dtype, memory_format=torch.channels_last)  # (B, C, H, W)
-    else:
-        numbers = batch.to(dtype).flatten(1)  # (B, numbers)
-    return numbers if about.scale == 1.0 else numbers.mul(about.scale)
+        numbers = numbers.unsqueeze(1)
+    return numbers.contiguous(memory_format=torch.channels_last)  # (B, C, H, W)
 
 
 def make_network(
