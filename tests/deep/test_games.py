@@ -141,7 +141,7 @@ def test_averaging_down_is_the_mean_over_the_area():
 def lose_a_life(env, limit=300):
     for _ in range(limit):
         before = env.unwrapped._lives
-        observation, reward, terminated, truncated, info = env.step(0)
+        _observation, reward, terminated, _truncated, info = env.step(0)
         if info["lives"] < before or terminated:
             return reward, terminated, info
     pytest.fail("no life was lost")
@@ -162,9 +162,9 @@ def test_what_a_lost_life_means():
 def test_fire_is_pressed_or_not():
     """Without it the ball of Breakout never comes: the screen does not change, but for the paddle's."""
     env = make("ALE/Breakout-v5", fire="never", sticky_actions=0.0)
-    first, _ = env.reset(seed=0)
+    _first, _ = env.reset(seed=0)
     for _ in range(200):
-        observation, reward, *_ = env.step(0)
+        _observation, reward, *_ = env.step(0)
         assert reward == 0
     assert env.unwrapped._lives == 5
 
