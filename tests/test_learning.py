@@ -86,7 +86,7 @@ def test_access_control_is_near_its_optimum(settings):
 
 
 def test_access_control_as_printed_drifts():
-    """FACTS: d2's values grow without end by α(r̄* − R̄) a visit, and those visited rarely lag and bend the policy."""
+    """As printed, d2's values grow without end by α(r̄* − R̄) a visit, and those visited rarely lag and bend the policy."""
     mdp = access_control()
     agents = [perstep.QLearning(mdp, rule="d2", reward_ratio=1.0, step_size=0.025, seed=seed) for seed in range(2)]
     perstep.learn_together(agents, 2_000_000)
