@@ -85,7 +85,13 @@ def write_part(
     return folder
 
 
-def write_runs(folder: Path, algorithm: str, rewards: dict[str, list[float]], error: str | None = None) -> None:
+def write_runs(
+    folder: Path,
+    algorithm: str,
+    rewards: dict[str, list[float]],
+    error: str | None = None,
+    curves: dict[str, list[list[float]]] | None = None,
+) -> None:
     """A file a configuration, as {"step_size=0.002,reward_ratio=2": rewards of the runs}; with an error, its last run failed."""
     for name, values in rewards.items():
         setting = {key: float(value) for key, value in (pair.split("=") for pair in name.split(","))}
@@ -105,6 +111,8 @@ def write_runs(folder: Path, algorithm: str, rewards: dict[str, list[float]], er
             },
             schema_overrides={"error": pl.String},
         )
+        if curves is not None:
+            frame = frame.with_columns(pl.Series("reward_rate", curves[name]))
         path = folder / algorithm / f"{name}.parquet"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         frame.write_parquet(path)

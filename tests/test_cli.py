@@ -131,6 +131,7 @@ MISTAKES = {
     "train d2-q RED --steps 5 --out OUT --checkpoint-every 0": "checkpoint_every must be",
     "train d2-q QUEUE --steps 5 --out OUT --world-settings order=x": "free-first",
     "train d2-q QUEUE --steps 5 --out OUT --world-settings order": "written name=value",
+    "train d2-q QUEUE --steps 5 --out OUT --world-settings ordr=x": "'ordr'. Did you mean 'order'?",
     "train d2-q CartPole-v1 --steps 5 --out OUT": "discrete observations",
     "train d2-td RED --steps 5 --out OUT --policy no.npy": "no policy file no.npy",
     "train d2-td RED --steps 5 --out OUT --policy unifrm": "'unifrm'",
@@ -345,7 +346,7 @@ def test_a_world_without_a_picture_is_not_filmed(tmp_path: Path, capsys: pytest.
     assert said.out == ""
     assert "AccessControl is a finite MDP, numbers without a picture" in said.err
     assert main(["evaluate", str(run), "--gif", str(gif), "--gif-steps", "0"]) == 2
-    assert "gif_steps must be a whole number of at least 1" in capsys.readouterr().err
+    assert "video_steps must be a whole number of at least 1" in capsys.readouterr().err
     assert not gif.exists()
 
 
@@ -355,7 +356,7 @@ def test_a_world_that_draws_no_pixels_is_not_filmed(tmp_path: Path, monkeypatch:
 
     agent = perstep.ActorCritic(PENDULUM)
     monkeypatch.setattr(PendulumEnv, "metadata", {"render_modes": ["ansi"]})
-    with pytest.raises(ValueError, match=r"InvertedPendulum-v0 offers 'ansi'\. Leave --gif out"):
+    with pytest.raises(ValueError, match=r"InvertedPendulum-v0 offers 'ansi'\. Leave the film out"):
         film(agent, tmp_path / "a.gif")
 
 
@@ -371,7 +372,7 @@ def test_a_film_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pyte
     sizes = []
     for largest in (600_000, 12_000, 0):  # bytes: the first look, the second, and the last whatever it takes
         monkeypatch.setattr("perstep.training.film.LARGEST", largest)
-        write_gif(tmp_path / "a.gif", noise, 50.0)
+        write_gif(tmp_path / "a.gif", noise, rate=20.0)
         with Image.open(tmp_path / "a.gif") as opened:
             sizes.append(max(opened.size))
     assert sizes == [240, 156, 96] == [12 * (side // 12) for side, _ in LOOKS]

@@ -327,7 +327,8 @@ def test_an_own_world_that_is_not_given_can_be_asked_about_only(tmp_path, box):
         with pytest.raises(RuntimeError, match=r"saved in .*Walk.*cannot be made from the file alone.*env=env"):
             verb(10)
     alone.save(tmp_path / "b.safetensors")  # and kept for one who has the world
-    assert perstep.load(tmp_path / "b.safetensors", env=Walk(box)).learn(10).steps == 310
+    with pytest.warns(UserWarning, match="goes on from a fresh reset of the world"):
+        assert perstep.load(tmp_path / "b.safetensors", env=Walk(box)).learn(10).steps == 310
 
 
 def test_a_wrapped_world_is_not_made_from_the_file(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import perstep
 from perstep.compiled import compiled
-from perstep.recording import FILLED, PENDING, ROWS, WINDOW, History, new_record, note
+from perstep.recording import FILLED, PENDING, ROWS, WINDOW, History, new_record, note, note_end
 from perstep.rules import RewardEstimate, reward_estimate
 
 
@@ -41,7 +41,7 @@ def test_by_hand():
     # Windows of 2 steps, 4 rows. Rewards 1 … 7: rows (1+2)/2, (3+4)/2, (5+6)/2 and 7 under way.
     record = recorded([1, 2, 3, 4, 5, 6, 7], window=2, rows=4)
     assert record.cursor.tolist() == [2, 3, 1]
-    assert record.pending.tolist() == [7.0]
+    assert record.pending.tolist() == [7.0, 0.0, 0.0]
     history = History(record)
     assert history.steps.tolist() == [2, 4, 6]
     assert history.reward_rate.tolist() == [1.5, 3.5, 5.5]
@@ -120,11 +120,50 @@ def test_an_agent_records_all_its_rewards():
     assert history.average_reward == pytest.approx(history.reward_quantiles.mean(axis=1), abs=1e-12)
 
 
+@pytest.mark.parametrize("rows", [4, 64])
+def test_returns_of_episodes(rows):
+    # Episodes of 3 steps with returns 10, 20, 30, …: windows of 2 have the end of one, none, one, … or, merged, their mean.
+    record = new_record(1, 2, rows)
+    for step in range(1, 13):
+        if step % 3 == 0:
+            note_end(record, 10.0 * (step // 3))
+        note(record, 1.0, reward_estimate(1, 0.0))
+    history = History(record)
+    if rows == 64:
+        assert history.episodes.tolist() == [0, 1, 1, 0, 1, 1]
+        np.testing.assert_array_equal(history.episode_return, [np.nan, 10, 20, np.nan, 30, 40])
+    else:  # windows of 4: steps 1-4, 5-8, 9-12
+        assert history.episodes.tolist() == [1, 1, 2]
+        assert history.episode_return.tolist() == [10, 20, 35]
+
+
+def test_an_agent_records_its_episodes(tmp_path):
+    def agent():
+        return perstep.ActorCritic("CartPole-v1", rule="d2", tiles=4, tilings=4, low=(-5,) * 4, high=(5,) * 4)
+
+    whole = agent().learn(3000)
+    assert whole.history.episodes.sum() > 30
+    # CartPole pays 1 a step, so the returns of the episodes are their lengths
+    steps = float((whole.history.episodes * np.nan_to_num(whole.history.episode_return)).sum())
+    assert 2500 < steps <= 3000
+    agent().learn(1234).save(tmp_path / "half.safetensors")
+    half = perstep.load(tmp_path / "half.safetensors").learn(3000 - 1234)
+    np.testing.assert_array_equal(whole.history.episode_return, half.history.episode_return)
+
+
 def test_frame_has_a_row_a_window():
     frame = History(recorded([1, 2, 3, 4, 5, 6, 7], window=2, rows=4)).frame()
-    assert frame.columns == ["step", "reward_rate", "average_reward", "theta_1", "theta_2"]
-    assert frame.dtypes == [polars.Int64, *[polars.Float64] * 4]
-    assert frame.row(1) == (4, 3.5, 0.5, 4.0, -4.0)
+    assert frame.columns == [
+        "step",
+        "reward_rate",
+        "average_reward",
+        "theta_1",
+        "theta_2",
+        "episodes",
+        "episode_return",
+    ]
+    assert frame.dtypes == [polars.Int64, *[polars.Float64] * 4, polars.Int64, polars.Float64]
+    assert frame.row(1)[:-1] == (4, 3.5, 0.5, 4.0, -4.0, 0)
     assert frame.height == 3
 
 
@@ -134,7 +173,7 @@ def test_empty_history():
     assert (history.steps.size, history.reward_rate.size) == (0, 0)
     assert history.reward_quantiles.shape == (0, 3)
     frame = history.frame()
-    assert (frame.height, frame.columns[-1]) == (0, "theta_3")
+    assert (frame.height, frame.columns[-1]) == (0, "episode_return")
 
 
 def test_what_is_read_is_a_copy():

@@ -127,6 +127,19 @@ def test_sensitivity_sets_the_best_beside_the_paper_s(tmp_path):
     assert "6 runs, 6k steps" in text
 
 
+def test_sensitivity_says_how_far_apart_the_curves_are(tmp_path):
+    # Seed 0: 0.2 and 0.4 apart, seed 1000: 0.4 and 0.4. Means 0.3 and 0.4, so 0.35; errors of the mean 0.1 and 0, times √(2/π).
+    folder = write_part(tmp_path)
+    curves = {
+        "step_size=0.002,reward_ratio=2": [[0.0, 0.0], [0.0, 0.0]],
+        "step_size=0.002,reward_ratio=1": [[0.2, 0.4], [0.4, 0.4]],
+    }
+    means = {name: [sum(curve) / 2 for curve in runs] for name, runs in curves.items()}
+    write_runs(folder, "differential-q", means, curves=curves)
+    text = page_of(tmp_path).text
+    assert "their rewards per step are 0.35 apart on average; luck alone would make about 0.04." in text
+
+
 def test_timing_and_provenance(tmp_path):
     folder = write_part(tmp_path)
     write_runs(folder, "d2-q", {"step_size=0.002,reward_ratio=2,num_quantiles=51": [-0.6] * 5})
@@ -204,6 +217,42 @@ def test_a_study_of_a_user_s_own_and_a_piece_of_a_part(tmp_path):
     assert "Atari, Breakout" in page.text
     assert "perstep reproduce atari --scale paper" in page.text
     assert "Made by perstep sweep queue.yaml" in page.text
+
+
+def test_a_part_of_several_games(tmp_path):
+    folder = write_part(tmp_path, "minatar", "paper", claims=[], figures=("figure_4",))
+    for game in ("Breakout", "Freeway"):
+        write_runs(folder / game, "d2-deep-q", {"step_size=0.0002,reward_ratio=1,num_quantiles=10": [0.5, 0.6]})
+    page = page_of(tmp_path)
+    assert "4 runs, 4k steps" in page.text
+    assert "consistently outperform the non-distributional baseline" in page.text
+    for game in ("Breakout", "Freeway"):
+        assert re.search(rf"{game}/d3-deep-q: α = \S+, η = \S+, m = 51", page.text)
+    (folder / "provenance.json").unlink()
+    (folder / "claims.json").unlink()
+    (folder / "figures" / "figure_4.png").unlink()
+    assert "4 runs, 4k steps" in page_of(tmp_path).text  # runs alone are enough to be found
+
+
+def test_the_tables_of_the_paper_are_there_before_and_after_the_runs(tmp_path):
+    write_part(tmp_path)
+    assert "Table C.3: Tuned Hyperparameters for the D3 Q-learning Algorithm" in page_of(tmp_path).text
+    atari = {"command": "perstep reproduce atari --tuned-only --scale paper"}
+    write_part(tmp_path, "atari", "paper", provenance=atari, figures=())
+    text = page_of(tmp_path).text
+    assert text.count("Differential Return Quantile Step Size 2e-5 2e-4 2e-5") == 1
+    assert f"perstep reproduce atari --scale paper --out {tmp_path} --tuned-only" in text
+
+
+def test_runs_beside_a_sweep_are_no_part_of_it(tmp_path):
+    folder = write_part(tmp_path)
+    rewards = {"step_size=0.002,reward_ratio=2": [-0.62], "step_size=0.002,reward_ratio=1": [-0.60]}
+    write_runs(folder, "differential-q", rewards)
+    (folder / "confirmation").mkdir()
+    write_runs(folder / "confirmation", "differential-q", {"step_size=0.002,reward_ratio=2": [-0.1] * 9})
+    text = page_of(tmp_path).text
+    assert "2 runs, 2k steps" in text
+    assert "Best of 2: η = 1." in text
 
 
 def test_a_page_stays_small(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from perstep.config import ActorCriticConfig, QLearningConfig, TDLearningConfig
 from perstep.figures import training as figures
 from perstep.training.exact import exact_answers
 from perstep.training.task import Task
+from same_runs import Crash, assert_same_run
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 
@@ -29,29 +30,10 @@ def q_task(world: str = RED_PILL, **settings: Any) -> Task:
     return Task(algorithm="d2-q", world=world, config=QLearningConfig(rule="d2", num_quantiles=5, **settings))
 
 
-def content(folder: Path) -> tuple[dict[str, Any], dict[str, Any], polars.DataFrame]:
-    arrays, metadata = storage.read(folder / training.AGENT)
-    return arrays, metadata, polars.read_parquet(folder / training.METRICS)
-
-
-def assert_same_run(one: Path, other: Path) -> None:
-    arrays, metadata, metrics = content(one)
-    other_arrays, other_metadata, other_metrics = content(other)
-    assert arrays.keys() == other_arrays.keys()
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array, other_arrays[name], err_msg=name, strict=True)
-    assert metadata == other_metadata
-    assert metrics.equals(other_metrics)
-
-
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without figures, which take longer than such short runs."""
     monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
-
-
-class Crash(Exception):
-    """Stands for a process that is gone: nothing is saved any more."""
 
 
 TASKS = [
@@ -211,7 +193,10 @@ def test_rule_and_algorithm_agree() -> None:
 def test_metrics_cover_every_step_once() -> None:
     agent = perstep.QLearning(RED_PILL, rule="d2", num_quantiles=3).learn(5000)
     frame = training.metrics_frame(agent)
-    assert frame.columns == ["step", "window", "reward_rate", "average_reward", "theta_1", "theta_2", "theta_3"]
+    theta = ["theta_1", "theta_2", "theta_3"]
+    assert frame.columns == [
+        "step", "window", "reward_rate", "average_reward", *theta, "episodes", "episode_return"
+    ]  # fmt: skip
     np.testing.assert_array_equal(np.cumsum(frame["window"]), frame["step"])
     assert frame["step"][-1] == 5000
     assert frame["average_reward"][-1] == agent.average_reward
@@ -272,10 +257,15 @@ def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setattr(live, "PAUSE", 0.0)
     with live.viewer("d2-q", 1000, quiet=False) as view:
         assert isinstance(view, live.Lines)
-        view.show(live.Moment(250, -0.5, -0.6, 50, np.zeros(3)))
-    assert "250 of 1,000 steps (25%)" in capsys.readouterr().err
+        view.show(live.Moment(250, -0.5, float("nan"), 50, np.array([-1.0, 0.0, 1.0]), episode_return=12.5, episodes=3))
+        view.say("something happened")
+    said = capsys.readouterr().err
+    assert "250 of 1,000 steps (25%)" in said
+    assert "reward rate …, average reward -0.5, episode return 12.5, reward quantiles 5%: -0.9 50%: 0 95%: 0.9" in said
+    assert "perstep: something happened" in said
     with live.viewer("d2-q", 1000, quiet=True) as view:
         view.show(live.Moment(250, -0.5, -0.6, 50, np.zeros(3)))
+        view.say("something happened")
     assert capsys.readouterr().err == ""
 
 
@@ -290,6 +280,50 @@ def test_panel_on_a_terminal() -> None:
     text = capture.get()
     for words in ("d2-q in a world", "250 of 1,000", "-0.6 over 50 steps", "average reward", "▲", "█"):
         assert words in text
+    assert "episode" not in text
+
+
+def test_panel_of_a_game() -> None:
+    from rich.console import Console
+
+    view = live.Screen("d2-deep-q in a game", 1000)
+    moment = live.Moment(250, 0.1, 0.2, 50, np.linspace(-1, 0, 10), 3.5, 12, epsilon=0.25, loss=0.125)
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(view._panel(moment))
+    text = capture.get()
+    for words in ("ε 0.25, loss 0.125", "episode return", "3.5 over 12 episodes"):
+        assert words in text
+
+
+def test_speed_is_that_of_the_last_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    view = live.Silence("", 10**6)
+
+    def step(now: float, made: int) -> live.Moment:
+        clock[0] = now
+        moment = live.Moment(made, 0.0, 0.0, 1, np.zeros(1))
+        view.show(moment)
+        return moment
+
+    for second in range(10):  # fast, before learning starts
+        step(second, 1000 * second)
+    last = [step(second, 9000 + 100 * (second - 9)) for second in range(10, 60)][-1]
+    assert view._speed(last) == pytest.approx(100)
+    assert view._time_left(last) == "2 h 44 min"  # of 986,000 steps
+
+
+def test_moment_of_an_agent_with_episodes() -> None:
+    agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=3)
+    assert training.moment(agent).episodes == 0
+    agent.learn(3000)
+    moment = training.moment(agent)
+    history = agent.history
+    rows = len(history) // 20
+    assert moment.episodes == history.episodes[-rows:].sum() + history.record.pending[2]
+    assert 0 <= moment.episode_return <= 1
+    assert np.isnan(moment.loss)
 
 
 # Figures ---------------------------------------------------------------------------------------------------------------

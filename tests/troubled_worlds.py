@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-from gymnasium.spaces import Discrete
+import numpy as np
+from gymnasium.spaces import Box, Discrete
 
 BAD_SEED = 1000  # the second run of every configuration
 BAD_STEP = 30
@@ -59,3 +60,23 @@ for name, trouble in (
 ):
     if f"{name}-v0" not in gymnasium.registry:
         gymnasium.register(f"{name}-v0", "troubled_worlds:TroubledWorld", kwargs={"trouble": trouble})
+
+
+class HugeWorld(gymnasium.Env[Any, int]):
+    """Ones at first, and then numbers whose sum a network cannot hold."""
+
+    observation_space = Box(-np.inf, np.inf, (3,), np.float32)
+    action_space = Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return np.full(3, 3e38 if self.steps > 2 * BAD_STEP else 1.0, np.float32), float(action), False, False, {}
+
+
+if "Huge-v0" not in gymnasium.registry:
+    gymnasium.register("Huge-v0", "troubled_worlds:HugeWorld")

@@ -6,8 +6,9 @@ import json
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -41,6 +42,12 @@ WORLDS = {
     "perstep/AccessControl-v0": "customers of four priorities, ten servers: whom to turn away",
     "perstep/InvertedPendulum-v0": "hold a rod upright, for ever (the paper's second)",
     "perstep/PendulumSwingUp-v0": "the same with a motor too weak to lift it at once",
+    "perstep/Atari-v0": "a game of the Arcade Learning Environment; also by its id, as ALE/Breakout-v5 (the paper's third)",
+    "perstep/MinAtar-Asterix-v0": "collect and avoid; MinAtar's games are Atari in miniature, ten by ten cells",
+    "perstep/MinAtar-Breakout-v0": "break bricks with a ball",
+    "perstep/MinAtar-Freeway-v0": "cross the road",
+    "perstep/MinAtar-Seaquest-v0": "save divers, and breathe",
+    "perstep/MinAtar-SpaceInvaders-v0": "shoot them before they land",
 }
 
 
@@ -48,7 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; what goes wrong is one line on stderr, and exit code 2."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(words)
+        with warnings.catch_warnings():
+            if not os.environ.get("PERSTEP_DEBUG"):
+                warnings.showwarning = _show_warning
+            return _run(words)
     except KeyboardInterrupt:
         print("perstep: stopped", file=sys.stderr)
         return 130
@@ -77,10 +87,15 @@ def _run(words: list[str]) -> int:
     return commands[words[0]](words[1:])
 
 
+def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
+    print(f"perstep: {message}", file=sys.stderr)
+
+
 def _expected() -> tuple[type[BaseException], ...]:
     import gymnasium
 
-    return ValueError, TypeError, OSError, ImportError, RuntimeError, gymnasium.error.Error
+    ours = ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError, ArithmeticError
+    return *ours, gymnasium.error.Error
 
 
 def _sentence(error: Exception) -> str:
@@ -117,7 +132,7 @@ def train(words: list[str]) -> int:
     """`perstep train`."""
     from perstep import live, training
     from perstep.algorithms import ALGORITHMS, algorithm
-    from perstep.training.flags import train_task
+    from perstep.training.flags import evaluation_plan, train_task
 
     named = next((word for word in words if word in ALGORITHMS), None)
     if named is None:
@@ -130,7 +145,8 @@ def train(words: list[str]) -> int:
         with view:
             agent = training.train(
                 task, flags.steps, flags.out, checkpoint_every=flags.checkpoint_every, resume=flags.resume,
-                watch=lambda agent: view.show(training.moment(agent)), command=command,
+                evaluate=evaluation_plan(flags), tensorboard=flags.tensorboard, film=flags.film,
+                watch=lambda agent: view.show(training.moment(agent)), say=view.say, command=command,
             )  # fmt: skip
     except training.Interrupted as interrupted:
         again = command if flags.resume else f"{command} --resume"
@@ -168,8 +184,11 @@ def _show_run(agent: Agent, folder: Path) -> None:
     console = Console()
     exact = training.read_record(folder).get("exact") or {}
     console.print(live.learnt_table(training.moment(agent), exact))
-    for name in (training.AGENT, training.METRICS, training.RUN, training.QUANTILES, training.REWARD_RATE):
-        console.print(f"[dim]{folder / name}[/]", soft_wrap=True, highlight=False)
+    for name in training.FILES:
+        if (folder / name).exists():
+            console.print(f"[dim]{folder / name}[/]", soft_wrap=True, highlight=False)
+    if next(folder.glob("events.out.tfevents.*"), None) is not None:
+        console.print(f"[dim]tensorboard --logdir {folder}[/]", soft_wrap=True, highlight=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,9 +209,9 @@ class EvaluateFlags:
     """The agent's world, where the file alone cannot give it: the id of a Gymnasium environment."""
     world_settings: tuple[str, ...] = ()
     """Settings of that world, as order=accept-first."""
-    gif: Path | None = None
-    """File for a film of the first steps, where the world can draw itself."""
-    gif_steps: int = 200
+    video: Annotated[Path | None, arg(aliases=("--gif",))] = None
+    """File for a film of the first steps, .gif or .mp4, where the world can draw itself."""
+    video_steps: Annotated[int, arg(aliases=("--gif-steps",))] = 200
     """How many steps the film shows."""
 
 
@@ -204,16 +223,16 @@ def evaluate(words: list[str]) -> int:
     from perstep.agents import load
     from perstep.training.flags import pairs, parsed
 
-    flags = parsed(EvaluateFlags, "perstep evaluate", words)
+    flags = parsed(EvaluateFlags, "perstep evaluate", words, also=("gif", "gif_steps"))
     path = flags.run / training.AGENT if flags.run.is_dir() else flags.run
     if flags.run.is_dir() and not path.exists():
         raise FileNotFoundError(f"{flags.run} holds no {training.AGENT}. Give the folder of a training run.")
     env = None if flags.world is None else training.open_world(flags.world, pairs(flags.world_settings))
     agent = load(path, env)
-    if flags.gif is not None:
+    if flags.video is not None:
         from perstep.training.film import film  # a library for pictures, which other evaluations need not wait for
 
-        film(agent, flags.gif, flags.gif_steps, deterministic=flags.deterministic, seed=flags.seed)
+        film(agent, flags.video, flags.video_steps, deterministic=flags.deterministic, seed=flags.seed)
     earned = agent.evaluate(flags.steps, flags.deterministic, flags.seed)
     numbers = live.evaluation_numbers(earned.average_reward, earned.reward_distribution, earned.episode_returns)
     if flags.json:
@@ -222,8 +241,8 @@ def evaluate(words: list[str]) -> int:
     else:
         console = Console()
         console.print(live.evaluation_table(flags.steps, numbers))
-        if flags.gif is not None:
-            console.print(f"[dim]{flags.gif}[/]", soft_wrap=True, highlight=False)
+        if flags.video is not None:
+            console.print(f"[dim]{flags.video}[/]", soft_wrap=True, highlight=False)
     return 0
 
 
@@ -232,7 +251,7 @@ class ReproduceFlags:
     """The experiments of the paper, with their figures and tables."""
 
     parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
-    """Which of them, as redpill; all unless given."""
+    """Which of them: redpill, pendulum, theory (these three unless given), minatar, minatar-tuning, atari, atari-short."""
     scale: Literal["smoke", "small", "paper"] = "small"
     """smoke: does it run; small: minutes; paper: as published."""
     out: Path = Path("results")
@@ -245,6 +264,8 @@ class ReproduceFlags:
     """i/n: only the configurations whose number leaves i when divided by n, as for an array of jobs."""
     retry_failed: bool = False
     """Make those again that failed."""
+    tuned_only: bool = False
+    """Only the settings that the paper's figures show, not all of their grids."""
 
 
 def reproduce(words: list[str]) -> int:
@@ -254,7 +275,8 @@ def reproduce(words: list[str]) -> int:
     flags = parsed(ReproduceFlags, "perstep reproduce", words)
     from perstep.studies.reproduce import reproduce as reproduce_parts  # after help and mistakes, which need not wait
 
-    return reproduce_parts(list(flags.parts), flags.scale, flags.out, _orders(flags, ["reproduce", *words]))
+    orders = replace(_orders(flags, ["reproduce", *words]), tuned_only=flags.tuned_only)
+    return reproduce_parts(list(flags.parts), flags.scale, flags.out, orders)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -231,7 +231,7 @@ class DeepQConfig(LearnerConfig):
 
     rule: str = "d3"
     """What a batch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
-    step_size: float | Decay = 1e-4
+    step_size: float | Decay = 2e-4
     """α, the step of Adam: a constant, or Decay(scale, power) with the number of updates."""
     reward_ratio: float = 10.0
     """η: the step of the reward estimate is α_θ = η α, at every update."""
@@ -272,7 +272,7 @@ class DeepQConfig(LearnerConfig):
     compile: bool = False
     """Whether the networks are compiled with torch.compile: a minute at the beginning, faster afterwards."""
     threads: int | None = None
-    """Threads of PyTorch; None leaves its own choice. The same number gives the same bits."""
+    """Threads of PyTorch; None for all cores, or one for a small network. The same number gives the same bits."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -171,6 +171,9 @@ class Learner(Protocol):
     def learn_then_act(self, point: Any, action: Any, reward: float, next_point: Any, masked: bool, resume: Any) -> Any:
         """Learn from one transition, then act at the point where the world goes on."""
 
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt from next."""
+
 
 class GymnasiumWorld:
     """A Gymnasium environment in the middle of its life with one agent."""
@@ -183,11 +186,12 @@ class GymnasiumWorld:
         self.seed: int | None = seed  # of the next reset: the first has one, the others go on from there
         self.point: Any = None  # where the agent is; None before the first reset
         self.action: Any = None  # chosen there and not yet taken
+        self.episode_return = 0.0  # sum of the rewards since the last reset
 
     def reset(self) -> Any:
         """The first observation of an episode."""
         observation, _ = self.env.reset(seed=self.seed)
-        self.seed = None
+        self.seed, self.episode_return = None, 0.0
         return observation
 
     def learn(self, learner: Learner, clock: int, num_steps: int) -> None:
@@ -202,7 +206,9 @@ class GymnasiumWorld:
                 observation, reward, terminated, truncated, _ = self.env.step(self.action)
                 reward = finite(reward, moment)
                 next_point = resume = learner.read(observation)
+                self.episode_return += reward
                 if terminated or truncated:
+                    learner.note_end(self.episode_return)
                     resume = learner.read(self.reset())
                 if terminated:
                     reward -= self.reset_cost

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -16,18 +17,47 @@ def deferred_signals() -> Iterator[list[int]]:
     Only the main thread gets signals, so elsewhere there is nothing to defer.
     """
     received: list[int] = []
-    watched = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.getsignal(number) for number in watched}
+    before = _handlers()
 
     def note(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        for each in watched:
-            signal.signal(each, before[each])
+        _handle(before)
 
-    for number in watched:
-        signal.signal(number, note)
+    _handle(dict.fromkeys(before, note))
     try:
         yield received
     finally:
-        for number in watched:
-            signal.signal(number, before[number])
+        _handle(before)
+
+
+class _Abandon(BaseException):
+    """Leaves what is being done; nobody but `abandoned_at_signals` sees it."""
+
+
+@contextlib.contextmanager
+def abandoned_at_signals(received: list[int]) -> Iterator[None]:
+    """Around what changes nothing, and so may end at any moment: with a SIGINT or SIGTERM, which is added to the list."""
+    before = _handlers()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        _handle(before)
+        raise _Abandon
+
+    try:
+        _handle(dict.fromkeys(before, leave))
+        yield
+    except _Abandon:
+        pass
+    finally:
+        _handle(before)
+
+
+def _handlers() -> dict[signal.Signals, Any]:
+    watched = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    return {number: signal.getsignal(number) for number in watched}
+
+
+def _handle(handlers: dict[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

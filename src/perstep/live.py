@@ -28,7 +28,9 @@ Floats = NDArray[np.float64]
 BLOCKS = " ▁▂▃▄▅▆▇█"
 PICTURE_WIDTH, PICTURE_HEIGHT = 60, 3  # characters
 FRAME = 0.12  # seconds between two pictures
-PAUSE = 5.0  # seconds between two lines where there is no terminal
+FIRST, PAUSE = 5.0, 30.0  # seconds until the first line, and between two, where there is no terminal
+SPAN = 30.0  # seconds over which speed is measured
+LINE_LEVELS = (0.05, 0.5, 0.95)  # of the quantiles in a line
 SHOWN_QUANTILES = 11  # rows of a table
 LEVELS, TAILS = (0.05, 0.25, 0.5, 0.75, 0.95), (0.05, 0.25)  # of the quantiles and tail means of an evaluation
 
@@ -45,6 +47,14 @@ class Moment(NamedTuple):
     """Steps of that window."""
     quantiles: Floats
     """θ, (m,); one number for `differential`."""
+    episode_return: float = math.nan
+    """Mean return of the episodes that ended lately; NaN where none has."""
+    episodes: int = 0
+    """How many those were."""
+    epsilon: float = math.nan
+    """ε of an agent whose exploration falls."""
+    loss: float = math.nan
+    """Of the last minibatch of a deep agent."""
 
 
 class View(ABC):
@@ -54,14 +64,22 @@ class View(ABC):
         self.title, self.total = title, total
         self.begin: Moment | None = None
         """The first moment, from which speed is measured: what comes before it is mostly the compiler."""
-        self._started = self._shown = time.monotonic()
+        self._marks: list[tuple[float, int]] = []  # when which step was made, not longer ago than speed is measured
+        self._shown = time.monotonic()
 
     def show(self, moment: Moment) -> None:
         """Called several times a second, and shows what should be seen."""
+        now = time.monotonic()
         if self.begin is None:
-            self.begin = moment
-            self._started = self._shown = time.monotonic()
+            self.begin, self._shown = moment, now
+        if not self._marks or now - self._marks[-1][0] > SPAN / 30:
+            self._marks = [mark for mark in self._marks if now - mark[0] < SPAN] or self._marks[-1:]
+            self._marks.append((now, moment.step))
         self._draw(moment)
+
+    def say(self, text: str) -> None:
+        """Something that happened in between, as an evaluation."""
+        print(f"perstep: {text}", file=sys.stderr, flush=True)
 
     @abstractmethod
     def _draw(self, moment: Moment) -> None:
@@ -84,8 +102,8 @@ class View(ABC):
         return True
 
     def _speed(self, moment: Moment) -> float:
-        begin = moment.step if self.begin is None else self.begin.step
-        return (moment.step - begin) / max(time.monotonic() - self._started, 1e-9)
+        since, step = self._marks[0] if self._marks else (time.monotonic(), moment.step)
+        return (moment.step - step) / max(time.monotonic() - since, 1e-9)
 
     def _time_left(self, moment: Moment) -> str:
         speed = self._speed(moment)
@@ -96,23 +114,35 @@ class View(ABC):
 class Silence(View):
     """Shows nothing."""
 
+    def say(self, text: str) -> None:
+        """Nothing."""
+
     def _draw(self, moment: Moment) -> None:
         return None
 
 
 @final
 class Lines(View):
-    """A plain line every few seconds, for files and pipes."""
+    """A plain line every now and then, for files and pipes."""
+
+    _said = False
 
     def _draw(self, moment: Moment) -> None:
-        if self._due(PAUSE):
-            print(
-                f"perstep: {moment.step:,} of {self.total:,} steps ({moment.step / self.total:.0%}), "
-                f"{si(self._speed(moment))} steps/s, {self._time_left(moment)} left, "
-                f"reward rate {moment.reward_rate:.5g}, average reward {moment.average_reward:.5g}",
-                file=sys.stderr,
-                flush=True,
-            )
+        if not self._due(PAUSE if self._said else min(FIRST, PAUSE)):
+            return
+        self._said = True
+        parts = [
+            f"{moment.step:,} of {self.total:,} steps ({moment.step / self.total:.0%})",
+            f"{si(self._speed(moment))} steps/s, {self._time_left(moment)} left",
+            f"reward rate {_number(moment.reward_rate)}",
+            f"average reward {_number(moment.average_reward)}",
+        ]
+        if moment.episodes:
+            parts.append(f"episode return {moment.episode_return:.5g}")
+        if moment.quantiles.size > 1:
+            numbers = zip(LINE_LEVELS, np.quantile(moment.quantiles, LINE_LEVELS), strict=True)
+            parts.append("reward quantiles " + " ".join(f"{level:.0%}: {number:.4g}" for level, number in numbers))
+        print(f"perstep: {', '.join(parts)}", file=sys.stderr, flush=True)
 
 
 @final
@@ -131,6 +161,10 @@ class Screen(View):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
+
+    def say(self, text: str) -> None:
+        """Above the panel, where it stays."""
+        self._live.console.print(f"perstep: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def _draw(self, moment: Moment) -> None:
         if self._due(FRAME):
@@ -155,6 +189,8 @@ class Screen(View):
             "[dim]speed[/]", f"{si(self._speed(moment))} steps/s, {self._time_left(moment)} left",
             "[dim]average reward[/]", _number(moment.average_reward),
         )  # fmt: skip
+        if more := _more(moment):
+            numbers.add_row(*more)
         bar = Padding(ProgressBar(total=self.total, completed=moment.step), 0)  # the padding ends the bar's line
         parts: list[RenderableType] = [bar, numbers]
         if moment.quantiles.size > 1:
@@ -216,6 +252,8 @@ def learnt_table(moment: Moment, exact: dict[str, Any]) -> RenderableType:
     rows = [("average reward", f"{moment.average_reward:.6g}", _number(exact.get("average_reward", math.nan)))]
     if math.isfinite(moment.reward_rate):
         rows.append((f"reward rate, last {si(moment.window)} steps", f"{moment.reward_rate:.6g}", ""))
+    if moment.episodes:
+        rows.append((f"episode return, last {si(moment.episodes)} episodes", f"{moment.episode_return:.6g}", ""))
     if "optimal_average_reward" in exact:
         rows.append(("best possible average reward", "", f"{exact['optimal_average_reward']:.6g}"))
     size = moment.quantiles.size
@@ -270,6 +308,16 @@ def duration(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} days {whole % 86_400 // 3600} h"
+
+
+def _more(moment: Moment) -> list[str]:
+    """A row about exploration and episodes, of those that have some."""
+    explores, ends = not math.isnan(moment.epsilon), bool(moment.episodes)
+    if not (explores or ends):
+        return []
+    learning = f"ε {moment.epsilon:.3g}, loss {_number(moment.loss)}" if explores else ""
+    episodes = f"{_number(moment.episode_return)}[dim] over {si(moment.episodes)} episodes[/]" if ends else ""
+    return ["[dim]learning[/]" if explores else "", learning, "[dim]episode return[/]" if ends else "", episodes]
 
 
 def _number(value: float) -> str:

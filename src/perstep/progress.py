@@ -1,42 +1,70 @@
-"""A progress bar for anything that takes longer than a glance, and silence for the rest."""
+"""A progress bar for anything that takes longer than a glance, lines where there is no terminal, and silence for the rest."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Any, Self
 
 PATIENCE = 2.0  # seconds without a bar that nobody minds
+LINE_EVERY = 30.0  # seconds between lines, at first
+LINES = 20  # a line also waits for so small a part of the time gone by, so that a day does not fill a log
 
 
 class Bar:
-    """Shows itself on the terminal after two seconds, or at once if asked to; never if told not to."""
+    """Shows itself on the terminal after two seconds, or at once if asked to; never if told not to.
 
-    def __init__(self, total: int, what: str, *, show: bool | None = None, unit: str = "steps") -> None:
+    With `lines`, what is no terminal (a log, a file) gets a plain line now and then.
+    """
+
+    def __init__(
+        self, total: int, what: str, *, show: bool | None = None, unit: str = "steps", lines: bool = False
+    ) -> None:
         self._total, self._what, self._show, self._unit = total, what, show, unit
         self._begin = time.monotonic()
+        self._done, self._note = 0, ""
+        self._ended = threading.Event() if lines and show is None else None
         self._shown: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Self:
         if self._show:
             self._open()
+        elif self._ended is not None and not sys.stderr.isatty():
+            threading.Thread(target=self._tell, args=(self._ended,), daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._ended is not None:
+            self._ended.set()
         if self._shown is not None:
             self._shown.stop()
 
     def update(self, done: int, note: str = "") -> None:
         """Say that `done` of the total are done."""
+        self._done, self._note = done, note
         if self._shown is None and self._show is None and sys.stderr.isatty() and self._elapsed() > PATIENCE:
             self._open()
         if self._shown is not None:
-            rate = done / max(self._elapsed(), 1e-9)
-            self._shown.update(self._task, completed=done, note=f"{si(rate)} {self._unit}/s  {note}")
+            self._shown.update(self._task, completed=done, note=f"{si(self._rate())} {self._unit}/s  {note}")
+
+    def _tell(self, ended: threading.Event) -> None:
+        while not ended.wait(max(LINE_EVERY, self._elapsed() / LINES)):
+            print(self.line(), file=sys.stderr, flush=True)
+
+    def line(self) -> str:
+        """How far it is, as in "redpill: 25%, 44/175 runs, 7.2M steps/s, 1 min 31 s left"."""
+        rate = self._rate()
+        left = f"{duration((self._total - self._done) / rate)} left" if rate else "time left not known yet"
+        words = (f"{self._done / max(self._total, 1):.0%}", self._note, f"{si(rate)} {self._unit}/s", left)
+        return f"{self._what}: {', '.join(filter(None, words))}"
+
+    def _rate(self) -> float:
+        return self._done / max(self._elapsed(), 1e-9)
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._begin
@@ -51,6 +79,14 @@ class Bar:
         )  # fmt: skip
         self._task = self._shown.add_task(self._what, total=self._total, note="")
         self._shown.start()
+
+
+def duration(seconds: float) -> str:
+    """As in "2 min 5 s" or "3 h 20 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def si(number: float) -> str:

@@ -55,8 +55,17 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: dict[str, Any]
         save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft, {KEY: text})
 
 
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """As `read`, without the arrays, which may be large."""
+    return _read(path, with_arrays=False)[1]
+
+
 def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
     """The arrays and metadata of a file written by `write`; anything else is refused with a reason."""
+    return _read(path, with_arrays=True)
+
+
+def _read(path: str | os.PathLike[str], *, with_arrays: bool) -> tuple[Arrays, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     file = Path(path)
@@ -67,7 +76,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
     try:
         with safe_open(file, framework="numpy") as opened:
             text = (opened.metadata() or {}).get(KEY)
-            arrays = {name: opened.get_tensor(name) for name in opened.keys()} if text else {}  # noqa: SIM118
+            names = opened.keys() if text and with_arrays else []
+            arrays = {name: opened.get_tensor(name) for name in names}
         metadata = json.loads(text) if text else None
     except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(

@@ -73,13 +73,13 @@ def outputs(network):
 def test_d2_and_differential_take_the_maximum_of_the_target_network():
     for rule in ("differential", "d2"):
         learner, sample = randomised(DeepQLearner(ONE_HOT, ACTIONS, config(rule=rule))), batch()
-        got = learner._bootstrap(learner._read(sample.next_observation), sample.masked)
+        got = learner._look(sample).bootstrap
         np.testing.assert_allclose(got, outputs(learner.target)[sample.next_observation].max(1), atol=1e-6)
 
 
 def test_d3_asks_the_online_network_which_action_and_the_target_network_how_much():
     learner, sample = randomised(DeepQLearner(ONE_HOT, ACTIONS, config(rule="d3"))), batch()
-    got = learner._bootstrap(learner._read(sample.next_observation), sample.masked)
+    got = learner._look(sample).bootstrap
     online, target = (outputs(network)[sample.next_observation] for network in (learner.online, learner.target))
     best, other = online.mean(2).argmax(1), target.mean(2).argmax(1)
     assert (best != other).any()
@@ -90,7 +90,7 @@ def test_d3_asks_the_online_network_which_action_and_the_target_network_how_much
 def test_masked_end_is_worth_nothing(rule):
     learner, sample = randomised(DeepQLearner(ONE_HOT, ACTIONS, config(rule=rule))), batch()
     sample.masked[2] = True
-    got = learner._bootstrap(learner._read(sample.next_observation), sample.masked)
+    got = learner._look(sample).bootstrap
     assert (got[2] == 0).all()
     assert (got[3] != 0).all()
 
@@ -116,10 +116,10 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
         float(sample.reward[0]),
         int(sample.next_observation[0]),
     )
-    estimate = learner.online(learner._read(sample.observation))[[0], [a]]
-    bootstrap = learner._bootstrap(learner._read(sample.next_observation), sample.masked)
-    loss = losses.RULES[rule](rewards, sample.reward, bootstrap, estimate, learner._steps(), learner._settings)
-    loss.value.backward()
+    estimate, bootstrap, _ = learner._look(sample)
+    losses.RULES[rule](
+        rewards, sample.reward, bootstrap, estimate, learner._steps(), learner._settings
+    ).value.backward()
     tabular.q_learning(rules.RULES.index(rule), run, 0, s, a, r, s_next, False)
     weight = learner.online.head.weight
     moved = (weight - 0.1 * scale * weight.grad).detach().T.reshape(STATES, ACTIONS, n)

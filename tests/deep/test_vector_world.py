@@ -53,11 +53,21 @@ def truth(number, steps, reset_cost=0.0):
         here = resume
 
 
+def true_returns(number, steps):
+    """The sums of rewards of the episodes that end within so many steps, without the cost of resets."""
+    total = 0.0
+    for _, reward, following, terminated, resume in truth(number, steps):
+        total += reward
+        if terminated or resume != following:
+            yield total
+            total = 0.0
+
+
 class Listener:
     """A learner that writes down what it is told."""
 
     def __init__(self, num_envs):
-        self.here, self.told = [None] * num_envs, [[] for _ in range(num_envs)]
+        self.here, self.told, self.returns = [None] * num_envs, [[] for _ in range(num_envs)], []
 
     def read(self, observation):
         return np.asarray(observation)
@@ -71,6 +81,9 @@ class Listener:
         self.told[env].append((self.here[env], reward, following.tolist(), terminated, resume.tolist()))
         assert (resume is following) == (following.tolist() == resume.tolist())
         self.here[env] = resume.tolist()
+
+    def note_end(self, episode_return):
+        self.returns.append(episode_return)
 
     def act_at(self, points):
         assert [point.tolist() for point in points] == self.here or self.late
@@ -95,6 +108,8 @@ def test_every_mode_tells_the_same(mode, num_envs):
     for number, told in enumerate(listener.told):
         assert len(told) >= 15
         assert told == list(truth(number, len(told), 0.25))
+    returns = [episode for number, told in enumerate(listener.told) for episode in true_returns(number, len(told))]
+    assert sorted(listener.returns) == sorted(returns)
 
 
 @pytest.mark.parametrize("mode", MODES)

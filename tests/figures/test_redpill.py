@@ -7,6 +7,7 @@ import pytest
 
 from perstep.figures import redpill, style
 from perstep.studies.catalog import REDPILL, SCALES
+from perstep.studies.comparison import tuning
 from perstep.studies.engine import complete
 from perstep.studies.redpill import optimal_rewards
 from perstep.studies.results import Results
@@ -50,6 +51,18 @@ def test_figure_3_is_the_rolling_mean(results):
         earned = results.runs(study, study.tuned)["average_reward"].mean()
         np.testing.assert_allclose(line.get_ydata(), [earned], rtol=1e-6)
         np.testing.assert_array_equal(line.get_xdata(), [200])
+
+
+def test_the_best_is_beside_the_paper_s(results):
+    every = redpill.FIGURES["figure_best"](results).axes
+    for axes, study in zip(every, results.studies.values(), strict=True):
+        best, mean = tuning(results, study)[0]
+        tuned, *other = axes.get_lines()
+        earned = results.runs(study, study.tuned)["average_reward"].mean()
+        assert tuned.get_ydata().mean() == pytest.approx(earned, rel=1e-6)
+        assert len(other) == (best != study.tuned)
+        for line in other:
+            assert line.get_ydata().mean() == pytest.approx(mean, rel=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["differential-q", "d2-q", "d3-q"])

@@ -15,17 +15,20 @@ def test_the_look_stays_inside():
     assert dict(mpl.rcParams) == before
 
 
-def test_the_same_drawing_is_the_same_two_files(tmp_path):
-    def draw(name):
+def test_the_same_drawing_is_the_same_files(tmp_path):
+    def draw(name, *suffixes):
         with style.look():
             figure, (axes,) = style.panels(1)
-            axes.plot([0, 500, 1000], [0.0, 1.0, 0.5])
+            axes.plot([0, 500, 1000], [0.0, 1.0, 0.5], label="a line")
+            axes.fill_between([0, 1000], [0.0, 0.5], [0.5, 1.0], hatch="/")  # which needs names inside a file
+            axes.legend()
             style.steps_axis(axes, 1000)
-            return style.save(figure, tmp_path / name)
+            return style.save(figure, tmp_path / name, *suffixes)
 
-    one, other = draw("one"), draw("other")
-    assert [path.name for path in one] == ["one.png", "one.pdf"]
+    one, other = draw("one", "png", "pdf", "svg"), draw("other", "png", "pdf", "svg")
+    assert [path.name for path in one] == ["one.png", "one.pdf", "one.svg"]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
+    assert [path.name for path in draw("two")] == ["two.png", "two.pdf"]
 
 
 def test_time_is_read_in_thousands():

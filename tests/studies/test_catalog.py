@@ -7,7 +7,18 @@ import pytest
 from perstep.algorithms import ALGORITHMS
 from perstep.config import ActorCriticConfig, QLearningConfig
 from perstep.errors import UnknownName
-from perstep.studies.catalog import ATARI, PENDULUM, REDPILL, SCALES, STUDIES, scale_named, setting_name
+from perstep.studies.catalog import (
+    ATARI,
+    ATARI_SHORT,
+    MINATAR,
+    MINATAR_TUNING,
+    PENDULUM,
+    REDPILL,
+    SCALES,
+    STUDIES,
+    scale_named,
+    setting_name,
+)
 
 EVERY = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 
@@ -16,12 +27,13 @@ def test_the_grids_have_the_paper_s_sizes():
     assert [len(study.settings) for study in REDPILL] == [35, 70, 70]
     assert [len(study.settings) for study in PENDULUM] == [120, 240, 240]
     assert [len(study.settings) for study in ATARI] == 3 * [24, 48, 48]  # a row a game
-    assert len(STUDIES) == 15  # no two have one name
+    ours = (*MINATAR, *MINATAR_TUNING, *ATARI_SHORT)
+    assert len(STUDIES) == 15 + len(ours)  # no two have one name
 
 
 @EVERY
 def test_a_figure_s_setting_is_in_the_grid(study):
-    assert study.tuned in study.settings
+    assert study.tuned in study.settings or study in MINATAR_TUNING
     assert study.traced is None or study.traced in study.settings
     for setting in filter(None, (study.tuned, study.traced)):
         assert list(setting) == list(study.grid)  # since a file is named in this order
@@ -79,6 +91,24 @@ def test_atari_s_settings_are_the_paper_s():
         tracking = {} if study.rule == "differential" else {"reward_tracking": "batch-mean"}
         assert study.fixed == fixed | tracking
     assert ATARI[1].name == "atari/Breakout/d2-deep-q"
+
+
+def test_minatar_s_settings_come_from_a_part_of_atari_s_grid():
+    for study, tuning, like in zip(MINATAR, MINATAR_TUNING, (*ATARI[:3], *ATARI[6:]), strict=True):
+        assert study.game == tuning.game == like.game
+        assert study.settings == [study.tuned]
+        assert study.tuned in tuning.settings
+        assert like.fixed.items() <= study.fixed.items()
+        assert study.fixed == tuning.fixed
+        assert all(set(values) <= set(like.grid[name]) for name, values in tuning.grid.items())
+        assert not set(study.seeds) & set(tuning.seeds)  # what picked the setting has no part in its results
+
+
+def test_a_piece_of_a_part_has_a_key_of_its_own():
+    assert [(study.key, study.game) for study in (REDPILL[1], ATARI[1])] == [
+        ("d2-q", ""),
+        ("Breakout/d2-deep-q", "Breakout"),
+    ]
 
 
 def test_the_paper_s_scale_is_the_paper():

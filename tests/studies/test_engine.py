@@ -57,7 +57,8 @@ def test_every_entry_of_the_catalog_leaves_a_whole_file(smoke):
             assert frame["seed"].to_list() == [0, 1000]
             assert frame["average_reward"].is_between(-1.3, 0.0).all()
             kept = frame.null_count().row(0, named=True)
-            assert (kept["reward_rate"] == 0) == (setting == study.tuned)
+            assert kept["reward_rate"] == 0
+            assert kept["episode_return"] == frame.height  # nothing ends here
             assert (kept["reward_quantile_trace"] == 0) == (setting == study.traced)
             assert (kept["return_quantile_trace"] == 0) == (setting == study.traced and study.rule == "d3")
     assert sum(path.stat().st_size for path in smoke.folder.rglob("*.parquet")) < 2_000_000
@@ -78,6 +79,14 @@ def test_a_row_says_what_the_agent_did():
     tuned = run(study.world, study, study.tuned, seed=0)
     assert len(tuned["reward_rate"]) == 40
     assert np.mean(tuned["reward_rate"]) == tuned["average_reward"]
+
+
+def test_settings_that_are_not_tuned_keep_a_coarse_curve():
+    study = few(window=1, steps=1000)
+    fine = run(study.world, dataclasses.replace(study, tuned=study.traced), study.traced, seed=0)["reward_rate"]
+    coarse = run(study.world, study, study.traced, seed=0)["reward_rate"]
+    assert (len(fine), len(coarse)) == (1000, 100)
+    np.testing.assert_allclose(coarse, np.reshape(fine, (100, 10)).mean(axis=1))
 
 
 def test_what_is_there_is_not_run_again(smoke):

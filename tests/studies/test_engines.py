@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from perstep.cli import main
+from perstep.figures import style
 from perstep.studies.catalog import REDPILL, Study
 from perstep.studies.engine import Shard, StudyStopped, complete, run
 from perstep.studies.engines import LocalEngine, RayEngine, engine_named
@@ -186,6 +188,50 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path, whole, monkeypa
     tally = complete(results, progress=False)
     assert (tally.found, tally.made) == (2, 4)
     assert contents(tmp_path) == contents(whole)
+
+
+SMALL = "{algorithm: d2-q, world: perstep/RedPillBluePill-v0, grid: {step_size: [0.01, 0.1]}, steps: 200, runs: 2}"
+
+
+@pytest.mark.parametrize("name", ["provenance.json", "ranking.csv"])
+def test_a_disk_that_is_full_for_a_file_beside_the_runs_is_a_sentence_and_loses_nothing(
+    tmp_path, monkeypatch, capsys, name
+):
+    (tmp_path / "mine.yaml").write_text(SMALL)
+    words = ["sweep", str(tmp_path / "mine.yaml"), "--out", str(tmp_path)]
+    write = Path.write_text
+
+    def until_full(path, text, **options):
+        if name in path.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, text, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", until_full)
+        assert main(words) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"perstep: {tmp_path / 'mine' / name} could not be written: No space left on device. All runs"
+    )
+    assert told.count("\n") == 1
+    assert not list(tmp_path.rglob("*.part"))
+    before = contents(tmp_path / "mine")
+    assert len(before) == 2
+    assert main(words) == 0
+    assert "everything is there; nothing had to run" in capsys.readouterr().out
+    assert contents(tmp_path / "mine") == before
+    record = json.loads((tmp_path / "mine" / "provenance.json").read_text())
+    assert (record["seconds"] is None) == (name == "provenance.json")  # when it was written first, nothing ran
+
+
+def test_a_figure_that_cannot_be_written_is_a_sentence(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(style, "save", full)
+    words = ["reproduce", "redpill", "--tuned-only", "--scale", "smoke", "--out", str(tmp_path)]
+    assert main(words) == 2
+    assert "figures/figure_2 could not be written: No space left on device. All runs" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path, capsys):

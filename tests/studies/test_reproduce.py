@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 
 import polars as pl
 import pytest
 
 from perstep.errors import UnknownName
+from perstep.report import paper
+from perstep.report.paper import belongs
 from perstep.studies import catalog, reproduce
 from perstep.studies.reproduce import PARTS
+from perstep.studies.results import Results
+from perstep.studies.runs import run_unit
+from perstep.studies.session import Orders
 
-FIGURES = {"figure_2", "figure_3", "figure_c2", "figure_c2_d2", "figure_c2_d3", "figure_c3", "figure_c4"}
+FIGURES = {"figure_2", "figure_3", "figure_c2", "figure_c2_d2", "figure_c2_d3", "figure_c3", "figure_c4", "figure_best"}
 
 
 def test_a_whole_part_and_once_more(tmp_path, capsys, monkeypatch):
@@ -23,10 +31,10 @@ def test_a_whole_part_and_once_more(tmp_path, capsys, monkeypatch):
     assert "ran 175 configurations" in told
     assert told.count("does not hold") >= 1  # 200 steps are not enough to learn
     for name in FIGURES:
-        for suffix in ("png", "pdf"):
+        for suffix in ("png", "pdf", "svg"):
             path = folder / "figures" / f"{name}.{suffix}"
             assert path.stat().st_size > 2000
-            assert path.name in told
+        assert f"{folder / 'figures' / name}.png (pdf, svg)" in told
     picture = (folder / "figures" / "figure_2.png").read_bytes()
     claims = json.loads((folder / "claims.json").read_text())
     assert {claim["verdict"] for claim in claims} <= {"holds", "does not hold"}
@@ -42,9 +50,8 @@ def test_a_whole_part_and_once_more(tmp_path, capsys, monkeypatch):
 
     one = dataclasses.replace(PARTS["redpill"], figures={"figure_2": PARTS["redpill"].figures["figure_2"]})
     monkeypatch.setitem(reproduce.PARTS, "redpill", one)  # to draw all once more would only take time
-    for other in set(PARTS) - {"redpill"}:
-        monkeypatch.delitem(reproduce.PARTS, other)
-    assert reproduce.reproduce([], "smoke", tmp_path) == 0  # none named: all there are
+    monkeypatch.setattr(reproduce, "BY_DEFAULT", ("redpill",))
+    assert reproduce.reproduce([], "smoke", tmp_path) == 0
     assert "everything is there; nothing had to run" in capsys.readouterr().out
     assert json.loads((folder / "provenance.json").read_text()) == provenance  # nothing ran, so it tells of what did
     assert picture == (folder / "figures" / "figure_2.png").read_bytes()
@@ -70,11 +77,96 @@ def test_a_failure_is_told_and_all_else_is_drawn(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "redpill/smoke/figures/figure_c2_d2.png").exists()
 
 
-@pytest.mark.parametrize("part", ["minatar", "atari"])
-def test_a_part_that_is_not_built_is_refused(tmp_path, part):
-    with pytest.raises(ValueError, match=f"The part '{part}' of the paper is not built yet; there is redpill"):
-        reproduce.reproduce(["redpill", part], "smoke", tmp_path)
-    assert not any(tmp_path.iterdir())
+def test_none_named_are_those_that_take_minutes(monkeypatch, tmp_path):
+    assert set(reproduce.BY_DEFAULT) == {"redpill", "pendulum", "theory"}
+    ran = []
+    monkeypatch.setattr(reproduce, "_reproduce", lambda name, *_: bool(ran.append(name)))
+    monkeypatch.setattr(reproduce, "report", lambda out: out)
+    assert reproduce.reproduce([], "smoke", tmp_path) == 0
+    assert ran == ["redpill", "pendulum", "theory"]
+
+
+def test_every_part_is_one_that_the_report_knows():
+    assert set(PARTS) == set(paper.PARTS)
+
+
+def test_tuned_only_runs_what_the_figures_show(tmp_path, capsys):
+    assert reproduce.reproduce(["redpill"], "smoke", tmp_path, Orders(tuned_only=True)) == 0
+    told, folder = capsys.readouterr().out, tmp_path / "redpill" / "smoke"
+    assert "redpill: 5 configurations, 10 runs, 2k steps" in told  # three are tuned, two are traced
+    drawn = {path.stem for path in (folder / "figures").iterdir()}
+    assert drawn == {"figure_2", "figure_3", "figure_c3", "figure_c4"}
+    assert "figure_c2 is not drawn. There are no results of redpill/differential-q" in told
+    verdicts = {claim["says"]: claim["verdict"] for claim in json.loads((folder / "claims.json").read_text())}
+    assert [verdict for says, verdict in verdicts.items() if "No other setting" in says] == ["not run"] * 3
+    assert list(verdicts.values()).count("not run") == 3
+    whole = Results(folder, [study.at(catalog.SCALES["smoke"]) for study in catalog.REDPILL])
+    assert (
+        sum(whole.find(*each) is not None for each in whole.configurations()) == 5
+    )  # the whole grid takes them as they are
+
+
+class Here:
+    """An engine that runs everything in this process, which has loaded PyTorch."""
+
+    name = "here"
+
+    def work(self, units):
+        return ((unit, run_unit(unit)) for unit in units)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("minatar", "minatar"), ("minatar-tuning", "minatar-tuning"), ("atari", "atari/Breakout")]
+)
+def test_games_go_through_with_a_folder_each(tmp_path, capsys, monkeypatch, name, part):
+    for library in ("torch", "minatar", "ale_py"):
+        pytest.importorskip(library, reason="The [deep] extra is not installed.")
+    small = {"replay_capacity": 200, "device": "cpu"}
+    studies = [study for study in PARTS[name].studies if belongs(study.part, part) and study.rule != "d3"]
+    few = [
+        dataclasses.replace(study, num_runs=1, own_seeds=(500,), fixed={**study.fixed, **small}) for study in studies
+    ]
+    monkeypatch.setitem(reproduce.PARTS, name, dataclasses.replace(PARTS[name], studies=few, claims=lambda _: []))
+    assert reproduce.reproduce([name], "smoke", tmp_path, Orders(engine=Here(), tuned_only=name == "atari")) == 0
+    told, folder = capsys.readouterr().out, tmp_path / name / "smoke"
+    files = [path.relative_to(folder).parts[:-1] for path in folder.rglob("*.parquet")]
+    assert set(files) == {(study.game, study.algorithm) for study in few}
+    assert len(files) == (2 if name == "atari" else sum(len(study.settings) for study in few))
+    every = pl.read_parquet(folder / "Breakout/**/*.parquet")
+    assert every["error"].null_count() == every.height
+    assert every["episode_return"].null_count() == 0
+    if name != "minatar-tuning":
+        assert (folder / "figures" / "figure_4.png").exists()
+        assert "figure_late_returns is not drawn." in told
+        assert len(list((folder / "tables").iterdir())) == 6
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"perstep reproduce {name} --scale smoke" in page
+
+
+MISSING = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+from perstep.cli import main
+sys.exit(main(["reproduce", "redpill", sys.argv[2], "--scale", "smoke", "--out", sys.argv[3]]))
+"""
+
+
+@pytest.mark.parametrize(("library", "part"), [("torch", "minatar"), ("minatar", "minatar"), ("ale_py", "atari")])
+def test_without_its_library_a_part_is_refused_before_anything_runs(tmp_path, library, part):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    words = [sys.executable, "-c", MISSING, library, part, str(tmp_path / "results")]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("perstep: ")
+    assert "pip install 'perstep[deep]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_wrong_name_is_refused_with_the_nearest(tmp_path):

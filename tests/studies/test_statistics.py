@@ -13,11 +13,15 @@ from perstep.studies.statistics import (
     best_configuration,
     bootstrap,
     chances_of_best,
+    coarser,
+    curve_distance,
     interquartile_mean,
     mean_and_error,
+    mean_difference,
     mean_score,
     probability_of_improvement,
     rolling_mean,
+    rolling_mean_of_known,
     sensitivity,
 )
 
@@ -117,8 +121,42 @@ def test_scores_that_are_none_are_refused():
         probability_of_improvement(np.zeros((2, 2)), np.zeros((2, 3)))
 
 
+def test_the_difference_of_means_has_welch_s_interval():
+    ours, theirs = SCORES[:, 0], BETTER[:5, 1]
+    found = mean_difference(ours, theirs)
+    expected = scipy.stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert found.value == pytest.approx(ours.mean() - theirs.mean())
+    assert mean_difference([2.0, 2.0], [1.0, 1.0]) == Estimate(1.0, 1.0, 1.0)  # without spread nothing is unsure
+    with pytest.raises(ValueError, match="two runs or more of each, but 1 and 2 came"):
+        mean_difference([1.0], [1.0, 2.0])
+
+
+def test_a_rolling_mean_of_what_is_known():
+    found = rolling_mean_of_known([[1.0, np.nan, 3.0, np.nan, np.nan, 5.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]], 2)
+    np.testing.assert_array_equal(found[0], [1.0, 3.0, 3.0, np.nan, 5.0])
+    np.testing.assert_allclose(found[1], rolling_mean([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2))
+
+
+def test_a_coarser_curve_by_hand():
+    np.testing.assert_allclose(coarser([[1.0, 3.0, 5.0, 7.0]], 2), [[2.0, 6.0]])
+    np.testing.assert_allclose(coarser([1.0, 2.0, 3.0, 4.0, 5.0], 2), [1.5, 4.0])  # the first two, the last three
+    np.testing.assert_array_equal(coarser([1.0, 2.0], 3), [1.0, 2.0])
+
+
+def test_the_distance_of_curves_by_hand_and_by_chance():
+    # Differences of two pairs: means 1 and −2, so 1.5 apart; spreads √2 and 0, so errors of the mean 1 and 0, and √(2/π)/2.
+    found = curve_distance([[0.0, -2.0], [2.0, -2.0]])
+    assert (found.value, found.by_chance) == pytest.approx((1.5, np.sqrt(2 / np.pi) / 2))
+    alike = curve_distance(np.random.default_rng(0).normal(size=(50, 2000)))
+    assert alike.value == pytest.approx(alike.by_chance, rel=0.05)
+
+
+WITHOUT_RLIABLE = "rliable needs arch 7, which has no wheel for Python 3.14 and does not work with pandas 3"
+
+
 def test_point_estimates_are_rliable_s():
-    metrics = pytest.importorskip("rliable.metrics", reason="rliable is not installed.")
+    metrics = pytest.importorskip("rliable.metrics", reason=WITHOUT_RLIABLE)
     assert interquartile_mean(SCORES) == pytest.approx(metrics.aggregate_iqm(SCORES))
     assert mean_score(SCORES) == pytest.approx(metrics.aggregate_mean(SCORES))
     assert probability_of_improvement(BETTER, SCORES) == pytest.approx(
@@ -129,8 +167,8 @@ def test_point_estimates_are_rliable_s():
 def test_intervals_are_rliable_s():
     try:
         from rliable import library, metrics
-    except (ImportError, TypeError) as error:  # a TypeError comes from arch below it, with pandas 3
-        pytest.skip(f"rliable is not installed or does not work here: {error}")
+    except (ImportError, TypeError) as error:  # a TypeError comes from arch
+        pytest.skip(f"{WITHOUT_RLIABLE}: {error}")
     _, single = library.get_interval_estimates(
         {"ours": SCORES}, lambda scores: np.array([metrics.aggregate_iqm(scores)]), reps=2000
     )

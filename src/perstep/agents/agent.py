@@ -25,7 +25,7 @@ from perstep.interruption import deferred_signals
 from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
-from perstep.recording import ROWS, History, Record, new_record
+from perstep.recording import ROWS, History, Record, new_record, note_end
 from perstep.rules import RewardEstimate
 
 if TYPE_CHECKING:
@@ -183,6 +183,10 @@ class Agent(ABC):
         self._record = new_record(self.config.theta_size, window, rows)
         return self
 
+    def note_end(self, episode_return: float) -> None:
+        """For the loops: an episode ends with the step that is learnt from next."""
+        note_end(self._record, episode_return)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit."""
         world_arrays, world = describe(self._opened, self._world, self._spaces())
@@ -265,10 +269,9 @@ class Agent(ABC):
 
     def _check_finite(self) -> None:
         """Say that the estimates have run away, rather than go on with them."""
-        if self.may_diverge or all(
-            math.isfinite(float(values.sum()))
-            for values in (self._rewards.theta, self._rewards.offset, *self._values())
-        ):
+        with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ among them is told below
+            sums = [float(values.sum()) for values in (self._rewards.theta, self._rewards.offset, *self._values())]
+        if self.may_diverge or all(map(math.isfinite, sums)):
             return
         raise Diverged(
             f"By step {self.steps:,} the estimates have run away to infinity, so this agent is of no more use. Begin again "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perstep import interaction, storage, tabular
 from perstep.agents.agent import Agent, Evaluation, Floats, Snapshot
 from perstep.agents.vector_world import Transition, VectorWorld, is_vector
-from perstep.agents.worlds import Absent
+from perstep.agents.worlds import Absent, say_of_reset
 from perstep.compiled import announce, compiled
 from perstep.config import DeepQConfig, count
 from perstep.deep.observations import Observations, observations_of
@@ -97,10 +97,6 @@ class DeepQ(Agent):
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
         points = self.read(observation)
         single = points.shape == self._observations.shape
-        if not single and points.shape[1:] != self._observations.shape:
-            raise ValueError(
-                f"An observation has shape {self._observations.shape}, a batch one dimension more, but {points.shape} came."
-            )
         chosen = self._choose(points[None] if single else points, self._prediction_generator, deterministic)
         actions = [self._actions.point(int(action)) for action in chosen]
         return (actions[0] if single else np.array(actions)), None
@@ -115,13 +111,16 @@ class DeepQ(Agent):
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
         """As of every agent; a vector environment is used itself, and learning goes on from a fresh reset."""
-        if self._crowd is None:
-            return super().evaluate(num_steps, deterministic, seed)
-        count("num_steps", num_steps, 1)
-        generator = make_generator(self.config.seed if seed is None else seed, 2)
-        rewards, returns = self._crowd.follow(
-            self.read, lambda points: self._choose(points, generator, deterministic), num_steps, seed
-        )
+        with (
+            self._learner.learning()
+        ):  # with the threads of learning, so that the bits are the same whatever others set
+            if self._crowd is None:
+                return super().evaluate(num_steps, deterministic, seed)
+            count("num_steps", num_steps, 1)
+            generator = make_generator(self.config.seed if seed is None else seed, 2)
+            rewards, returns = self._crowd.follow(
+                self.read, lambda points: self._choose(points, generator, deterministic), num_steps, seed
+            )
         return Evaluation(float(rewards.mean()), Distribution.from_samples(rewards), returns, num_steps)
 
     # ------------------------------------------------------------------------------------------- what the loops ask of it
@@ -158,9 +157,11 @@ class DeepQ(Agent):
         masked = terminated and self.config.termination == "mask"
         self._replay.add(env, action, reward, next_point, masked, resume)
         self.steps += 1
-        if self.steps % self.config.update_every == 0 and len(self._replay) >= self.config.learning_starts:
-            self.last_loss = self._learner.update(self._replay.sample(self._generator), self._rewards)
-        take_down(self._record, reward, self._rewards)
+        try:
+            if self.steps % self.config.update_every == 0 and len(self._replay) >= self.config.learning_starts:
+                self.last_loss = self._learner.update(self._replay.sample(self._generator), self._rewards)
+        finally:  # a batch that cannot be learnt from changes nothing in what was earned
+            take_down(self._record, reward, self._rewards)
 
     def act_at(self, points: NDArray[Any]) -> NDArray[np.int64]:
         """Actions for a batch of points, as it behaves while it learns."""
@@ -189,11 +190,11 @@ class DeepQ(Agent):
 
     def _advance(self, num_steps: int) -> None:
         announce(take_down)
-        self._learner.use_threads()
-        if self._crowd is not None:
-            self._crowd.learn(self, self.steps, num_steps)
-        else:
-            self._gymnasium_world().learn(self, self.steps, num_steps)
+        with self._learner.learning():
+            if self._crowd is not None:
+                self._crowd.learn(self, self.steps, num_steps)
+            else:
+                self._gymnasium_world().learn(self, self.steps, num_steps)
 
     def _follow(
         self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
@@ -260,6 +261,8 @@ class DeepQ(Agent):
         self._learner.restore(_under("learner.", arrays))
         if kept := _under("replay.", arrays):
             self._replay.restore(kept, self._actions.count)
+        if self._crowd is not None:
+            say_of_reset(metadata["world"], stacklevel=4)
         if (world := self._world) is None:
             return
         if "where" in arrays:

@@ -32,6 +32,11 @@ class Transition(NamedTuple):
     resume: Any
     """Where the environment goes on: `next_point` itself, unless that was cut off."""
 
+    @property
+    def ends(self) -> bool:
+        """Whether the episode was over, or cut off."""
+        return self.terminated or self.resume is not self.next_point
+
 
 class Outcome(NamedTuple):
     """What a step of the vector environment returned, an entry an environment."""
@@ -55,6 +60,9 @@ class VectorLearner(Protocol):
     def learn_from(self, transition: Transition) -> None:
         """Learn from one transition."""
 
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt from next."""
+
     def act_at(self, points: NDArray[Any]) -> NDArray[np.int64]:
         """Actions for all environments, as numbers from 0."""
 
@@ -70,6 +78,7 @@ class VectorWorld:
         self.reset_cost = reset_cost
         self.seed: int | None = seed  # of the first reset only
         self.points: NDArray[Any] | None = None  # where the environments are, (E, *shape); None before the first reset
+        self._returns = np.zeros(self.num_envs)  # sums of the rewards since the last resets
         # Of NEXT_STEP: who ended in the last step, and what is not yet told of it because the next start is not known.
         self._over = np.zeros(self.num_envs, np.bool_)
         self._untold: dict[int, Transition] = {}
@@ -83,6 +92,8 @@ class VectorWorld:
         told = 0
         while told < num_steps:
             for transition in self.step(learner.read, learner.act_at(self.points), clock + told):
+                if (episode_return := self._ended(transition)) is not None:
+                    learner.note_end(episode_return)
                 learner.learn_from(transition)
                 told += 1
 
@@ -93,7 +104,6 @@ class VectorWorld:
         """Take a budget of steps without learning, after which learning goes on from a fresh reset; returns all rewards, less
         the cost of resets, and the returns of the episodes that ended."""
         rewards, returns = np.zeros(num_steps), []
-        episode = np.zeros(self.num_envs)
         points = np.array(read(self.reset(self.seed if seed is None else seed)))
         moment = 0
         while moment < num_steps:
@@ -101,20 +111,28 @@ class VectorWorld:
                 if moment < num_steps:
                     rewards[moment] = transition.reward
                     moment += 1
-                episode[transition.env] += transition.reward + (self.reset_cost if transition.terminated else 0.0)
-                if transition.terminated or transition.resume is not transition.next_point:
-                    returns.append(episode[transition.env])
-                    episode[transition.env] = 0.0
+                if (episode_return := self._ended(transition)) is not None:
+                    returns.append(episode_return)
             assert self.points is not None
             points = self.points
         self.points = None
         return rewards, np.array(returns)
+
+    def _ended(self, transition: Transition) -> float | None:
+        """The return of an episode, without the cost of the reset, if it ends here."""
+        env = transition.env
+        self._returns[env] += transition.reward + (self.reset_cost if transition.terminated else 0.0)
+        if not transition.ends:
+            return None
+        episode_return, self._returns[env] = float(self._returns[env]), 0.0
+        return episode_return
 
     def reset(self, seed: int | None) -> Any:
         """The first observations of all environments."""
         observations, _ = self.env.reset(seed=seed)
         self.seed = None
         self._over[:] = False
+        self._returns[:] = 0.0
         self._untold.clear()
         return observations
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     World: TypeAlias = str | gymnasium.Env[Any, Any] | FiniteMDP
 
+FRESH = "from a fresh reset"  # how a world goes on whose state is not known
 TRUSTED = ("perstep.", "gymnasium.envs.")  # where a world named in a file may come from: nothing else is imported
 
 
@@ -94,18 +95,22 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     if opened.mdp is not None:
         arrays = {f"mdp.{name}": array for name, array in opened.mdp.to_arrays().items()}
         return arrays, {"kind": "mdp", "name": opened.mdp.name}
-    if world is None:
-        return {}, {"kind": "gymnasium", "name": opened.absent.name if opened.absent else "", "spaces": spaces}
+    if world is None:  # among them vector environments, whose state nobody knows
+        name = opened.absent.name if opened.absent else ""
+        return {}, {"kind": "gymnasium", "name": name, "spaces": spaces, "resumes": FRESH}
     spec = world.env.spec
     about: dict[str, Any] = {"kind": "gymnasium", "name": str(world.env.unwrapped), "spaces": spaces}
     if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs):
         about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": time_limit(world.env) or -1}
     state = None if world.point is None else snapshot(world.env)
-    about["resumes"] = "from the same state" if state or world.point is None else "from a fresh reset"
+    about["resumes"] = (
+        "from the same state" if state or world.seed is not None else FRESH
+    )  # a seed waits for the first reset
     if state is not None:
         about["state"] = state
         about["point"] = world.point.tolist() if isinstance(world.point, np.ndarray) else world.point
         about["action"] = world.action
+        about["episode_return"] = world.episode_return
     return {}, about
 
 
@@ -134,12 +139,7 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
 def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
     """Put a world back where it was when it was described; where that is not known, or the world is another one, it goes on
     from a fresh reset."""
-    if about.get("resumes") == "from a fresh reset":
-        warnings.warn(
-            f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world; "
-            "what it has learnt is complete.",
-            stacklevel=5,  # whoever called load
-        )
+    say_of_reset(about, stacklevel=6)
     if "state" not in about:
         return
     world.reset()
@@ -147,6 +147,17 @@ def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
         point = about["point"]
         world.point = np.array(point, np.float64) if isinstance(point, list) else point
         world.action = about["action"]
+        world.episode_return = float(about.get("episode_return", 0.0))
+
+
+def say_of_reset(about: dict[str, Any], stacklevel: int) -> None:
+    """Warn whoever called `load` if the world that was described will not be found as it was left."""
+    if about.get("resumes") == FRESH:
+        warnings.warn(
+            f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world; "
+            "what it has learnt is complete.",
+            stacklevel=stacklevel,
+        )
 
 
 def _is_json(value: Any) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import functools
 import math
+import sys
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -13,7 +18,7 @@ from numpy.typing import NDArray
 
 from perstep.config import DeepQConfig
 from perstep.deep import losses
-from perstep.deep.networks import ValueNetwork, as_inputs, make_network
+from perstep.deep.networks import ValueNetwork, as_inputs, layout, make_network
 from perstep.deep.observations import Observations
 from perstep.deep.replay import Batch
 from perstep.quantiles import levels
@@ -22,11 +27,21 @@ from perstep.schedules import step_size
 
 Arrays = dict[str, NDArray[Any]]
 
+LARGE = 500_000  # weights from which a second thread is worth its while
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, for every weight
 
 
 class BadLoss(ArithmeticError):
     """A loss that is not a number, from which nothing can be learnt."""
+
+
+class Look(NamedTuple):
+    """What the networks say of a batch."""
+
+    estimate: torch.Tensor  # (B, n) the value of S and A, with slope
+    bootstrap: torch.Tensor  # (B, n) the value of S′
+    fresh: torch.Tensor | None  # (B, n) the value of S′ by the online network, for the learned offset of d2
 
 
 @final
@@ -50,15 +65,15 @@ class DeepQLearner:
         tau = torch.tensor(levels(config.value_size), dtype=torch.float32, device=self.device)
         self._settings = losses.Settings(config.huber, config.reward_tracking, tau)
         self._rows = torch.arange(config.batch_size, device=self.device)
-        self._forward: Any = torch.compile(self.online) if config.compile else self.online
-        self._forward_target: Any = torch.compile(self.target) if config.compile else self.target
+        self._forward: Any = torch.compile(self.online) if config.compile else self.online.forward
+        self._forward_target: Any = torch.compile(self.target) if config.compile else self.target.forward
         if config.precision == "bfloat16":
             warn_of_slow_bfloat16(self.device)
 
     def values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """Values of all actions for a batch of kept observations, (B, A, n)."""
         with torch.inference_mode(), self._precision():
-            outputs: torch.Tensor = self.online(self._read(observations))
+            outputs = self.online.forward(self._read(observations))
             return np.asarray(outputs.to("cpu", torch.float64).numpy())
 
     def means(self, observations: NDArray[Any]) -> NDArray[np.float64]:
@@ -68,63 +83,66 @@ class DeepQLearner:
 
     def weights(self) -> NDArray[np.float64]:
         """All weights of the network in a row."""
-        return np.asarray(
-            torch.nn.utils.parameters_to_vector(self._weights[0]).detach().to("cpu", torch.float64).numpy()
-        )
-
-    def use_threads(self) -> None:
-        """Let PyTorch use as many threads as the settings say."""
-        if self.config.threads is not None and torch.get_num_threads() != self.config.threads:
-            torch.set_num_threads(self.config.threads)
+        rows = [weight.detach().to("cpu", torch.float64).reshape(-1) for weight in self._weights[0]]
+        return np.asarray(torch.cat(rows).numpy())
 
     def update(self, batch: Batch, rewards: RewardEstimate) -> float:
         """Move θ, R̄, w and w_T by one minibatch, as the listings do; returns its loss."""
-        observation, next_observation = self._read(batch.observation), self._read(batch.next_observation)
-        action = torch.from_numpy(batch.action).to(self.device)
         kept = rewards.theta.copy(), rewards.offset.copy()
-        with self._precision():
-            bootstrap = self._bootstrap(next_observation, batch.masked)  # (B, n)
-            estimate = self._forward(observation)[self._rows, action].float()  # (B, n)
+        estimate, bootstrap, fresh = self._look(batch)
         steps = self._steps()
         loss, delta = self._rule(rewards, batch.reward, bootstrap, estimate, steps, self._settings)
-        if steps.offset:
-            fresh = self._best_online(next_observation, batch.masked)  # (B, 1)
+        if fresh is not None:
             losses.move_offset(rewards, delta + (fresh - bootstrap)[:, 0], steps.offset)
         value = float(loss.detach())
         if not math.isfinite(value):
             rewards.theta[:], rewards.offset[:] = kept
             raise self._bad_loss(value, batch, bootstrap, estimate)
+        weights, target_weights = self._weights
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         if self.config.gradient_clip is not None:
-            torch.nn.utils.clip_grad_norm_(self._weights[0], self.config.gradient_clip, foreach=True)
-        self.optimizer.param_groups[0]["lr"] = self.config.value_decay(self.updates)
+            torch.nn.utils.clip_grad_norm_(weights, self.config.gradient_clip, foreach=True)
+        self.optimizer.param_groups[0]["lr"] = steps.value
         self.optimizer.step()
         with torch.no_grad():  # w_T ← w_T + ρ (w − w_T)
-            torch._foreach_lerp_(self._weights[1], self._weights[0], self.config.target_step_size)
+            torch._foreach_lerp_(target_weights, weights, self.config.target_step_size)
         self.updates += 1
         return value
 
-    @torch.no_grad()
-    def _bootstrap(self, next_observation: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
-        """The value of S′: of the best action by the target network; by the online one in Alg. 10. (B, n)"""
-        values: torch.Tensor = self._forward_target(next_observation).float()  # (B, A, n)
-        if self.config.rule != "d3":
-            return self._masked(values.amax(1), masked)
-        best = self._forward(next_observation).float().mean(2).argmax(1)  # (B,) the first of the best
-        return self._masked(values[self._rows, best], masked)
-
-    @torch.no_grad()
-    def _best_online(self, next_observation: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
-        """The value of S′ by the online network. (B, 1)"""
+    def _look(self, batch: Batch) -> Look:
+        """The estimate of S and A by the online network; of S′ the best by the target network, chosen by the online one in d3."""
+        observation, next_observation = self._read(batch.observation), self._read(batch.next_observation)
+        action, rule = torch.from_numpy(batch.action).to(self.device), self.config.rule
         with self._precision():
-            return self._masked(self._forward(next_observation).float().amax(1), masked)
+            with torch.no_grad():
+                target: torch.Tensor = self._forward_target(next_observation).float()  # (B, A, n)
+                asks_online = rule == "d3" or self.config.offset_ratio > 0
+                online = self._forward(next_observation).float() if asks_online else target
+            estimate = self._forward(observation)[self._rows, action].float()  # (B, n)
+        if rule == "d3":
+            best = online.mean(2).argmax(1)  # (B,) a*, the first of the best
+            return Look(estimate, self._unmasked(target[self._rows, best], batch.masked), None)
+        fresh = self._unmasked(online.amax(1), batch.masked) if asks_online else None
+        return Look(estimate, self._unmasked(target.amax(1), batch.masked), fresh)
 
-    def _masked(self, bootstrap: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
-        """An end that is worth nothing is worth 0."""
+    def _unmasked(self, bootstrap: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
+        """An end that is masked is worth 0."""
         if not masked.any():
             return bootstrap
         return bootstrap.masked_fill(torch.from_numpy(masked).to(self.device)[:, None], 0.0)
+
+    @contextlib.contextmanager
+    def learning(self) -> Iterator[None]:
+        """Around a stretch of learning: as many threads of PyTorch as the settings say, or as the network is worth."""
+        keep_memory()
+        before = torch.get_num_threads()
+        worth = 1 if sum(weight.numel() for weight in self._weights[0]) < LARGE else before
+        torch.set_num_threads(self.config.threads or worth)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     def _steps(self) -> Steps:
         alpha, config = self.config.value_decay(self.updates), self.config
@@ -153,7 +171,7 @@ class DeepQLearner:
         target.load_state_dict(online.state_dict())
         target.requires_grad_(False)
         for network in (online, target):
-            network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+            network.to(self.device, memory_format=layout(shape))  # type: ignore[call-overload]
         return online, target
 
     def arrays(self) -> Arrays:
@@ -201,6 +219,14 @@ def spread(array: NDArray[Any]) -> str:
     finite = array[np.isfinite(array)]
     span = f"from {finite.min():.4g} to {finite.max():.4g}" if finite.size else "none finite"
     return span + (f" ({array.size - finite.size} not finite)" if finite.size < array.size else "")
+
+
+@functools.cache
+def keep_memory() -> None:
+    """Ask glibc not to give the memory of every minibatch back to the system and take it anew: a tenth of an update's time."""
+    if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        set_option(M_MMAP_THRESHOLD, 32 << 20)
+        set_option(M_TRIM_THRESHOLD, 512 << 20)
 
 
 def device_named(name: str) -> torch.device:

@@ -48,7 +48,17 @@ class Observations:
 
     def keep(self, observation: Any) -> NDArray[Any]:
         """One observation, or a batch of them, as the replay keeps it."""
-        return np.asarray(observation, self.dtype)
+        kept = np.asarray(observation, self.dtype)
+        batched = kept.ndim - len(self.shape)
+        if batched not in (0, 1) or kept.shape[batched:] != self.shape:
+            raise ValueError(
+                f"An observation has shape {self.shape}, a batch one dimension more, but {kept.shape} came. "
+                "Where it is a world's own, mend its observation_space."
+            )
+        if self.layout == "discrete" and not (kept.min() >= self.start and kept.max() < self.start + self.count):
+            last = self.start + self.count - 1
+            raise ValueError(f"An observation is a number from {self.start} to {last}, but {kept.tolist()} came.")
+        return kept
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for files."""

@@ -275,8 +275,8 @@ def open_console(game: str, sticky_actions: float, max_frames: int) -> tuple[Any
         raise FileNotFoundError(
             f"ale-py knows the game {game!r} but has no ROM of it. Install ale-py 0.12 or later anew."
         )
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # before the first console, which would introduce itself
     console = ale_py.ALEInterface()
-    console.setLoggerMode(ale_py.LoggerMode.Error)
     console.setFloat("repeat_action_probability", sticky_actions)
     console.setInt("max_num_frames_per_episode", max_frames)
     return console, path

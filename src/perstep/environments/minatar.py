@@ -97,7 +97,7 @@ class MinAtarEnv(gymnasium.Env[Any, Any]):
             setattr(self._play.env, name, _restored(value))
 
     def _observe(self) -> NDArray[np.bool_]:
-        return np.ascontiguousarray(np.moveaxis(self._play.state(), 2, 0))
+        return np.ascontiguousarray(self._play.state().transpose(2, 0, 1))
 
 
 def palette(count: int) -> NDArray[np.uint8]:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from perstep.figures import style
 from perstep.studies.catalog import Study
+from perstep.studies.comparison import coarse_rewards, label, symbols, tuning
 from perstep.studies.results import Results
 from perstep.studies.statistics import Floats, mean_and_error, rolling_mean
 
@@ -43,6 +45,31 @@ def rolling_rewards(every: Sequence[Axes], results: Results, study: Study, label
     for axes in every:
         axes.plot(steps, mean, label=label, **line)
         axes.fill_between(steps, mean - error, mean + error, color=line["color"], alpha=0.2, lw=0)
+
+
+def figure_best(results: Results) -> Figure:
+    """What the best setting of each grid earns beside the paper's choice, in each hundredth of a run: mean and 95 % interval.
+
+    The paper says that its choice "yielded the best results", and shows no other.
+    """
+    studies = list(results.studies.values())
+    figure, every = style.panels(len(studies), 2.9, sharey=True)
+    for axes, study in zip(every, studies, strict=True):
+        best, _ = tuning(results, study)[0]
+        looks = (
+            (study.tuned, "the paper's", style.RULE_LINES[study.rule]),
+            (best, "best", {"color": style.BLACK, "lw": 0.9}),
+        )
+        for setting, name, line in looks[: 1 if best == study.tuned else 2]:
+            mean, error = mean_and_error(coarse_rewards(results, study, setting))
+            steps = study.steps * (np.arange(mean.size) + 0.5) / mean.size
+            axes.plot(steps, mean, label=f"{name}: {symbols(setting)}".replace("η_π", "$η_π$"), **line)
+            axes.fill_between(steps, mean - error, mean + error, color=line["color"], alpha=0.2, lw=0)
+        axes.set_title(label(study) + (": the best is the paper's" if best == study.tuned else ""))
+        style.steps_axis(axes, study.steps)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.46, -0.22), fontsize=6, handlelength=1.2)
+    every[0].set_ylabel("reward per step")
+    return figure
 
 
 def rolling_steps(study: Study) -> int:

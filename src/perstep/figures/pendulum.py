@@ -118,7 +118,15 @@ def figure_settings(results: Results) -> Figure:
 
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     function.__name__: function
-    for function in (figure_c1, figure_c5, figure_c6, figure_c7, figure_sensitivity, figure_settings)
+    for function in (
+        figure_c1,
+        figure_c5,
+        figure_c6,
+        figure_c7,
+        figure_sensitivity,
+        figure_settings,
+        curves.figure_best,
+    )
 }
 """File name → the function that draws it."""
 

@@ -93,7 +93,16 @@ def figure_c4(results: Results) -> Figure:
 
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     function.__name__: function
-    for function in (figure_2, figure_3, figure_c2, figure_c2_d2, figure_c2_d3, figure_c3, figure_c4)
+    for function in (
+        figure_2,
+        figure_3,
+        figure_c2,
+        figure_c2_d2,
+        figure_c2_d3,
+        figure_c3,
+        figure_c4,
+        curves.figure_best,
+    )
 }
 """File name → the function that draws it."""
 

@@ -1,4 +1,4 @@
-"""The look of every figure: one size of type, colours that colour-blind readers can tell apart, a PNG and a PDF of each."""
+"""The look of every figure: one size of type, colours that colour-blind readers can tell apart, files that are the same again."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ RULE_LINES: dict[str, dict[str, Any]] = {
 """Rule → how its line looks."""
 
 WIDTH = 7.0  # inches, a page without its margins
+UNDATED: Any = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+"""Suffix → what to leave out of a file."""
 
 LOOK: Any = {
     "font.size": 9,
@@ -52,6 +54,7 @@ LOOK: Any = {
     "axes.axisbelow": True,
     "lines.linewidth": 1.3,
     "savefig.dpi": 200,
+    "svg.hashsalt": "perstep",  # names inside a file that are the same every time
 }
 
 
@@ -87,12 +90,12 @@ def steps_axis(axes: Axes, last: int) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: si(step) if step else "0"))
 
 
-def save(figure: Figure, path: str | os.PathLike[str]) -> list[Path]:
-    """Publish `path`.png and `path`.pdf, without the date of their making: the same results give the same files."""
+def save(figure: Figure, path: str | os.PathLike[str], *suffixes: str) -> list[Path]:
+    """Publish `path`.png and `path`.pdf, or with other suffixes, undated: the same results give the same files."""
     written = []
-    for suffix, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
+    for suffix in suffixes or ("png", "pdf"):
         target = Path(f"{os.fspath(path)}.{suffix}")
         with published(target) as draft:
-            figure.savefig(draft, format=suffix, metadata=metadata)
+            figure.savefig(draft, format=suffix, metadata=UNDATED[suffix])
         written.append(target)
     return written

@@ -1,4 +1,5 @@
-"""The two figures of a training run: how the quantiles of the reward converge, and the reward earned on the way."""
+"""The figures of a training run: how the quantiles of the reward converge, the reward earned on the way, the returns of
+episodes."""
 
 from __future__ import annotations
 
@@ -54,9 +55,16 @@ def quantile_convergence(
 
 
 def reward_rate(
-    path: str | os.PathLike[str], metrics: polars.DataFrame, exact: dict[str, Any] | None = None, title: str = ""
+    path: str | os.PathLike[str],
+    metrics: polars.DataFrame,
+    exact: dict[str, Any] | None = None,
+    title: str = "",
+    evaluations: polars.DataFrame | None = None,
 ) -> None:
-    """The reward earned per step against steps, as it was and smoothed, with the estimate of it and the exact values known."""
+    """The reward earned per step against steps, as it was and smoothed, with the estimate of it and the exact values known.
+
+    `evaluations`: what was earned without learning, with the columns step and average_reward.
+    """
     steps, window, rate = (metrics[name].to_numpy() for name in ("step", "window", "reward_rate"))
     average = metrics["average_reward"].to_numpy()
     known = exact or {}
@@ -71,12 +79,47 @@ def reward_rate(
             axes.axhline(known["average_reward"], color=BLACK, ls=":", lw=1.1, label=EXACT)
         if "optimal_average_reward" in known:
             axes.axhline(known["optimal_average_reward"], color=GREEN, ls="--", lw=1.1, label="best possible")
+        measured = _evaluated(axes, evaluations, "average_reward")
         axes.set_title(title)
         axes.set_ylabel("reward per step")
-        _focus(axes, smooth, average, known)
+        _focus(axes, np.append(smooth, measured), average, known)
         steps_axis(axes, max(int(steps[-1]), 1))
         figure.legend(**LEGEND)
         save(figure, path)
+
+
+def episode_return(
+    path: str | os.PathLike[str],
+    metrics: polars.DataFrame,
+    title: str = "",
+    evaluations: polars.DataFrame | None = None,
+) -> None:
+    """The mean return of the episodes that ended, against steps: in each window as it was, and smoothed.
+
+    `metrics` has the columns step, episodes and episode_return; `evaluations` step and episode_return.
+    """
+    ended = metrics.filter(metrics["episodes"] > 0)
+    steps, count, returns = (ended[name].to_numpy() for name in ("step", "episodes", "episode_return"))
+    with look():
+        figure, (axes,) = panels()
+        axes.plot(steps, returns, color=BLUE, lw=0.5, alpha=0.3)
+        span = max(1, len(ended) // SMOOTHED)
+        axes.plot(steps, trailing_mean(returns, count, span), color=BLUE, lw=1.4, label="while learning")
+        _evaluated(axes, evaluations, "episode_return")
+        axes.set_title(title)
+        axes.set_ylabel("return of an episode")
+        steps_axis(axes, max(int(metrics["step"][-1]), 1))
+        figure.legend(**LEGEND)
+        save(figure, path)
+
+
+def _evaluated(axes: Axes, evaluations: polars.DataFrame | None, name: str) -> Floats:
+    """Dots for what was earned without learning; returns their heights."""
+    if evaluations is None or not len(evaluations):
+        return np.zeros(0)
+    heights = evaluations[name].to_numpy()
+    axes.plot(evaluations["step"], heights, color=BLACK, ls="", marker="o", ms=3.5, label="evaluated")
+    return np.asarray(heights)
 
 
 def trailing_mean(rate: Floats, window: NDArray[np.int64], span: int) -> Floats:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perstep.studies.catalog import STUDIES, Study
+from perstep.studies.tables import ATARI_TABLES, MINATAR_TABLES, Table
 
 SCALES = ("paper", "small", "smoke")
 """The fullest first."""
@@ -37,6 +38,10 @@ class Part:
     """Where and what the paper says: shown as not run where no results are."""
     shows: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """Figure → the algorithms in it, each with the setting it is drawn with: "tuned", "traced" or "grid"."""
+    drawn_by: str = ""
+    """The module of its figures, where that has not the name of the part."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """Title → the table."""
 
 
 def _all(which: str, learner: str) -> tuple[tuple[str, str], ...]:
@@ -95,23 +100,49 @@ PARTS: dict[str, Part] = {
     ),
     "minatar": Part(
         title="MinAtar",
-        about="Small versions of Atari games, for the algorithms with networks and replay: what any machine can run.",
-        claims=(("Fig. 4", "D2 and D3 outperform the non-distributional baseline, here on MinAtar"),),
+        about="Small versions of Atari games, for the algorithms with networks and replay: Fig. 4 for two cores and some "
+        "hours. The paper says nothing of them.",
+        claims=(
+            ("Fig. 4", "D2 and D3 outperform the non-distributional baseline, here on MinAtar"),
+            ("Fig. 4", "D3 outperforms D2, here on MinAtar"),
+        ),
+        shows={"figure_4": _all("tuned", "deep-q"), "figure_late_returns": _all("tuned", "deep-q")},
+        drawn_by="games",
+        tables=MINATAR_TABLES,
+    ),
+    "minatar-tuning": Part(
+        title="MinAtar, tuning",
+        about="Short runs over a part of the paper's grid for Atari, of another seed, from which the settings in MinAtar were "
+        "chosen.",
+        claims=(),
     ),
     "atari": Part(
         title="Atari",
-        about="Breakout, BeamRider and Freeway (Sec. 5, App. C.2), on a cluster from the same catalogue.",
+        about="Breakout, BeamRider and Freeway (Sec. 5, App. C.2), on a cluster from the same catalogue; --tuned-only leaves "
+        "out all of the grid but the settings of Tables C.1 to C.3.",
         claims=(
             ("Fig. 4", "D2 and D3 consistently outperform the non-distributional baseline on Atari"),
             ("Fig. 4", "D3 performs better than D2 on Atari"),
         ),
+        shows={"figure_4": _all("tuned", "deep-q"), "figure_late_returns": _all("tuned", "deep-q")},
+        drawn_by="games",
+        tables=ATARI_TABLES,
+    ),
+    "atari-short": Part(
+        title="Atari, short",
+        about="Breakout with the paper's settings, one run of each algorithm, as far as a machine without a GPU comes in "
+        "hours: whether they learn is to be seen, and not which is better.",
+        claims=(),
+        shows={"figure_4": _all("tuned", "deep-q")},
+        drawn_by="games",
     ),
 }  # fmt: skip
 
 
-def command(part: str, scale: str, out: Path) -> str:
-    """What to type for the results of a part, or of the part that it is a piece of."""
-    return shlex.join(["perstep", "reproduce", part.partition("/")[0], "--scale", scale, "--out", str(out)])
+def command(part: str, scale: str, out: Path, recorded: str = "") -> str:
+    """What to type for the results of a part, or of the part that it is a piece of; as much of the grid as the command recorded."""
+    words = ["perstep", "reproduce", part.partition("/")[0], "--scale", scale, "--out", str(out)]
+    return shlex.join([*words, *(word for word in recorded.split() if word == "--tuned-only")])
 
 
 def title(part: str) -> str:
@@ -134,7 +165,7 @@ def figure_title(name: str) -> str:
 def captions(part: str) -> dict[str, list[str]]:
     """Figure → paragraphs of what its function says it shows and what the paper claims of it, in the order of the paper."""
     try:
-        module = importlib.import_module(f"perstep.figures.{part}") if part in PARTS else None
+        module = importlib.import_module(f"perstep.figures.{PARTS[part].drawn_by or part}") if part in PARTS else None
     except ModuleNotFoundError:  # a part without figures of its own
         module = None
     figures: Mapping[str, Callable[..., Any]] = getattr(module, "FIGURES", {})
@@ -165,11 +196,17 @@ def studies(part: str) -> list[Study]:
 def setting_of(part: str, figure: str) -> list[str]:
     """The settings that a figure is drawn with, one line an algorithm."""
     lines = []
-    for algorithm, which in PARTS[part].shows.get(figure, ()) if part in PARTS else ():
-        study = next((each for each in studies(part) if each.algorithm == algorithm), None)
-        setting = None if study is None else {"tuned": study.tuned, "traced": study.traced}.get(which)
-        if study is not None and which == "grid":
-            lines.append(f"{algorithm}: all {len(study.settings)} settings of the grid")
+    shown = dict(PARTS[part].shows.get(figure, ())) if part in PARTS else {}
+    for study in studies(part):
+        which = shown.get(study.algorithm)
+        setting = {"tuned": study.tuned, "traced": study.traced}.get(which or "")
+        if which == "grid":
+            lines.append(f"{study.key}: all {len(study.settings)} settings of the grid")
         elif setting:
-            lines.append(f"{algorithm}: {symbols(setting)}")
+            lines.append(f"{study.key}: {symbols(setting)}")
     return lines
+
+
+def tables(part: str) -> Mapping[str, Table]:
+    """Title → the table, of those that a part has."""
+    return PARTS[part].tables if part in PARTS else {}

@@ -15,6 +15,7 @@ from PIL import Image
 
 from perstep.report.paper import PARTS, SCALES, captions
 from perstep.report.sensitivity import Sensitivity, sensitivities
+from perstep.studies.results import CONFIRMATION
 
 VERDICTS = ("holds", "does not hold", "not run")
 CLAIMS, PROVENANCE, FIGURES = "claims.json", "provenance.json", "figures"
@@ -89,14 +90,14 @@ def read_results(folder: Path) -> list[PartResults]:
 
 def _results_in(folder: Path) -> Iterator[tuple[str, str]]:
     """Part and scale of every folder with results; a study of a user's own has no scale."""
-    marks = (CLAIMS, PROVENANCE, f"{FIGURES}/*.png", f"{FIGURES}/*.svg", "*/*.parquet")
+    marks = (CLAIMS, PROVENANCE, f"{FIGURES}/*.png", f"{FIGURES}/*.svg", "*/*.parquet", "*/*/*.parquet")
     for depth in ("*", "*/*", "*/*/*"):
         for mark in marks:
             for path in folder.glob(f"{depth}/{mark}"):
                 inside = path.parents[mark.count("/")].relative_to(folder)
                 if inside.name in SCALES and len(inside.parts) > 1:
                     yield inside.parent.as_posix(), inside.name
-                elif len(inside.parts) == 1 and inside.name not in SCALES and mark != "*/*.parquet":
+                elif len(inside.parts) == 1 and inside.name not in SCALES and not mark.endswith(".parquet"):
                     yield inside.name, ""
 
 
@@ -129,7 +130,7 @@ def _read_part(folder: Path, part: str, scale: str) -> PartResults:
         claims=tuple(_claims(here / CLAIMS, problems)),
         pictures=tuple(_pictures(here / FIGURES, list(captions(part)), problems)),
         provenance=_json(here / PROVENANCE, dict, problems) or {},
-        sensitivities=tuple(sensitivities(part, good)),
+        sensitivities=tuple(sensitivities(part, good, here)),
         runs=len(runs),
         steps=int(good["steps"].sum()),
         failures=tuple(runs.filter(pl.col("error").is_not_null()).select("path", "error").rows()),
@@ -199,6 +200,8 @@ def _runs(folder: Path, problems: list[str]) -> pl.DataFrame:
     """A row a run: what it was (algorithm, settings, steps), its seed, what it earned or why it failed, and its file."""
     frames = [pl.DataFrame(schema=RUNS)]
     for path in sorted(folder.rglob("*.parquet")):
+        if CONFIRMATION in path.relative_to(folder).parts:
+            continue
         try:
             if not set(pl.read_parquet_schema(path)) >= COLUMNS:  # measurements of another kind than runs
                 continue

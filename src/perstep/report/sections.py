@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perstep.progress import si
+from perstep.progress import duration, si
 from perstep.report import paper
 from perstep.report.markup import Markup, element, join, table
 from perstep.report.reading import Claim, PartResults, Picture
@@ -74,6 +74,7 @@ def part(results: Sequence[PartResults], name: str, folder: Path) -> Markup:
         "section",
         element("h2", paper.title(name), id=anchor(name)),
         element("p", paper.PARTS[name].about) if name in paper.PARTS else None,
+        _tables(name),
         _at_scale(first, folder, fits),
         [
             element(
@@ -96,10 +97,19 @@ def absent(names: Sequence[str], folder: Path) -> Markup | None:
             element("h3", paper.title(name), " ", verdict_mark("not run"), id=anchor(name)),
             element("p", paper.PARTS[name].about),
             element("p", "To run it: ", element("code", paper.command(name, "paper", folder), class_="command")),
+            _tables(name),
         )
         for name in names
     ]
     return element("section", element("h2", "Not run yet", id="not-run"), blocks, aria_labelledby="not-run")
+
+
+def _tables(name: str) -> list[Markup]:
+    """The settings of a part, as the paper tabulates them."""
+    return [
+        table(("", *each.columns), each.rows, caption=f"{title}: {each.caption}", class_="numbers")
+        for title, each in paper.tables(name).items()
+    ]
 
 
 def _fitting(results: Sequence[PartResults]) -> set[str]:
@@ -116,9 +126,10 @@ def _fitting(results: Sequence[PartResults]) -> set[str]:
 
 def _at_scale(source: PartResults, folder: Path, fits: set[str]) -> Markup:
     size = f"{source.runs:,} runs, {si(source.steps)} steps. " if source.runs else ""
-    command = paper.command(source.part, source.scale, folder)
+    recorded = str(source.provenance.get("command") or "")
+    command = paper.command(source.part, source.scale, folder, recorded)
     if not source.scale:  # not of the paper: as it was made
-        command = str(source.provenance.get("command") or "a command that is not recorded")
+        command = recorded or "a command that is not recorded"
     made = element("code", command, class_="command")
     scale = f"Scale {source.scale}: " if source.scale else ""
     captions = paper.captions(source.part)
@@ -130,7 +141,7 @@ def _at_scale(source: PartResults, folder: Path, fits: set[str]) -> Markup:
             _figure(source, picture, captions.get(picture.name, []), made, figure_anchor(source, picture.name) in fits)
             for picture in source.pictures
         ],
-        None if source.pictures else element("p", "No figures are drawn yet.", class_="faint"),
+        element("p", "No figures are drawn yet.", class_="faint") if captions and not source.pictures else None,
     )
 
 
@@ -245,8 +256,17 @@ def _summary(one: Sensitivity) -> str:
         return f"The paper's setting, {paper.symbols(chosen.setting)}, is the best of {len(one.configurations)}."
     return (
         f"Best of {len(one.configurations)}: {paper.symbols(best.setting)}. The paper's, {paper.symbols(chosen.setting)}, "
-        f"has rank {chosen.rank}" + (f", {_ahead(best, sign='')} behind." if best.ahead is not None else ".")
+        f"has rank {chosen.rank}"
+        + (f", {_ahead(best, sign='')} behind." if best.ahead is not None else ".")
+        + _apart(one)
     )
+
+
+def _apart(one: Sensitivity) -> str:
+    if one.apart is None or not math.isfinite(one.apart.value):
+        return ""
+    chance = f"; luck alone would make about {_number(one.apart.by_chance, 2)}" if one.apart.by_chance > 0 else ""
+    return f" Over the run, their rewards per step are {_number(one.apart.value, 2)} apart on average{chance}."
 
 
 def _ahead(each: Configuration, sign: str = "+") -> str:
@@ -312,11 +332,6 @@ def timing(results: Sequence[PartResults]) -> Markup:
     return element(
         "section", element("h2", "Timing", id="timing"), table(head, rows, class_="numbers"), aria_labelledby="timing"
     )
-
-
-def duration(seconds: float) -> str:
-    """As in "2 min 5 s"."""
-    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 
 def provenance(results: Sequence[PartResults]) -> Markup:

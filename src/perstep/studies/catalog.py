@@ -49,7 +49,8 @@ class Study:
     window: int
     """Steps over which a reward rate is taken; divides `steps`."""
     tuned: Setting
-    """What the paper found best: these runs keep their reward rate over time. Empty where nobody knows: then all runs keep it."""
+    """What the paper found best: these runs keep the reward rate of every window, others that of each hundredth of the run. Empty
+    where nobody knows: then all runs keep it whole."""
     traced: Setting | None = None
     """What the paper shows the convergence of: these runs keep their quantiles over time."""
     traced_pair: tuple[int, int] | None = None
@@ -63,6 +64,16 @@ class Study:
     def name(self) -> str:
         """As in "redpill/d2-q"."""
         return f"{self.part}/{self.algorithm}"
+
+    @property
+    def key(self) -> str:
+        """What tells it from the others of its part, as in "d2-q" or "Breakout/d2-deep-q"; also its folder in the results."""
+        return self.name.partition("/")[2]
+
+    @property
+    def game(self) -> str:
+        """As in "Breakout" for a study of "atari/Breakout"; empty where all of a part is about one world."""
+        return self.part.partition("/")[2]
 
     @property
     def rule(self) -> str:
@@ -83,7 +94,7 @@ class Study:
         """This study with fewer steps and runs."""
         steps = self.steps if scale.max_steps is None else min(self.steps, scale.max_steps)
         num_runs = self.num_runs if scale.max_runs is None else min(self.num_runs, scale.max_runs)
-        return replace(self, steps=steps, num_runs=num_runs)
+        return replace(self, steps=steps, num_runs=num_runs, window=min(self.window, steps))
 
     def description(self, setting: Setting) -> str:
         """All that decides a run besides its seed, as one line of JSON: results of another description are not ours."""
@@ -169,27 +180,62 @@ def _pendulum(algorithm: str, tuned: Setting) -> Study:
     )
 
 
-def _atari(game: str, steps: int, algorithm: str, tuned: Setting) -> Study:
-    """5 runs for the tuning. The first guess of the average reward and of θ is 0.25; θ follows the mean of a batch, as printed."""
+def _deep(algorithm: str) -> dict[str, Any]:
+    """The first guess of the average reward and of θ is 0.25; θ follows the mean of a batch, as printed."""
     tracking = {} if algorithm.startswith("differential") else {"reward_tracking": "batch-mean"}
+    return {
+        "replay_capacity": 100_000,
+        "learning_starts": 100,
+        "batch_size": 32,
+        "target_step_size": 0.005,
+        "huber": 1.0,
+        "initial_average_reward": 0.25,
+        **tracking,
+    }
+
+
+def _atari(game: str, steps: int, algorithm: str, tuned: Setting) -> Study:
+    """5 runs for the tuning."""
     return Study(
         part=f"atari/{game}",
         algorithm=algorithm,
         world=f"ALE/{game}-v5",
         grid=_grid((2e-6, 2e-5, 2e-4, 2e-3), (1e-2, 1e-1, 1.0, 2.0, 10.0, 100.0), algorithm),
-        fixed={
-            "replay_capacity": 100_000,
-            "learning_starts": 100,
-            "batch_size": 32,
-            "target_step_size": 0.005,
-            "huber": 1.0,
-            "initial_average_reward": 0.25,
-            **tracking,
-        },
+        fixed=_deep(algorithm),
         steps=steps,
         num_runs=5,
         window=100,
         tuned=tuned,
+    )
+
+
+def _minatar(game: str, algorithm: str, tuned: Setting) -> Study:
+    """Ours: what the Atari games are to a cluster, these are to two cores. 8 runs of 300k steps with one setting."""
+    return Study(
+        part=f"minatar/{game}",
+        algorithm=algorithm,
+        world=f"perstep/MinAtar-{game}-v0",
+        grid={name: (value,) for name, value in tuned.items()},
+        fixed={**_deep(algorithm), "epsilon_steps": 25_000, "update_every": 8},
+        steps=300_000,
+        num_runs=8,
+        window=1000,
+        tuned=tuned,
+    )
+
+
+def _tuning(study: Study) -> Study:
+    """How the setting of a MinAtar study was found: one run of 60k steps, of another seed than its own, over a part of the
+    paper's grid."""
+    quantiles = {name: values for name, values in study.grid.items() if name == "num_quantiles"}
+    return replace(
+        study,
+        part=study.part.replace("minatar", "minatar-tuning"),
+        grid={"step_size": (2e-4, 2e-3), "reward_ratio": (1.0, 10.0), **quantiles},
+        steps=60_000,
+        num_runs=1,
+        own_seeds=(500,),
+        tuned={},
     )
 
 
@@ -225,7 +271,30 @@ ATARI = (
     _atari("Freeway", 3_000_000, "d3-deep-q", _setting(2e-5, 2.0, 51)),
 )
 
-STUDIES = {study.name: study for study in (*REDPILL, *PENDULUM, *ATARI)}
+MINATAR = (
+    _minatar("Breakout", "differential-deep-q", _setting(2e-3, 1.0)),
+    _minatar("Breakout", "d2-deep-q", _setting(2e-3, 1.0, 10)),
+    _minatar("Breakout", "d3-deep-q", _setting(2e-3, 10.0, 51)),
+    _minatar("Freeway", "differential-deep-q", _setting(2e-3, 10.0)),
+    _minatar("Freeway", "d2-deep-q", _setting(2e-3, 10.0, 10)),
+    _minatar("Freeway", "d3-deep-q", _setting(2e-3, 1.0, 51)),
+)
+
+MINATAR_TUNING = tuple(map(_tuning, MINATAR))
+
+# The paper's setting in the paper's game, as far as a machine without a GPU comes in an hour.
+ATARI_SHORT = tuple(
+    replace(
+        study,
+        part="atari-short/Breakout",
+        grid={name: (value,) for name, value in study.tuned.items()},
+        steps=200_000,
+        num_runs=1,
+    )
+    for study in ATARI[:3]
+)
+
+STUDIES = {study.name: study for study in (*REDPILL, *PENDULUM, *ATARI, *MINATAR, *MINATAR_TUNING, *ATARI_SHORT)}
 
 
 def scale_named(name: str) -> Scale:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from perstep.studies.catalog import Setting, Study
 from perstep.studies.claims import Claim
-from perstep.studies.results import MissingRuns, Results
-from perstep.studies.statistics import Floats, mean_and_error
+from perstep.studies.results import COARSE_POINTS, MissingRuns, Results
+from perstep.studies.statistics import Floats, coarser, mean_and_error
 
 SYMBOLS = {"step_size": "α", "reward_ratio": "η", "policy_ratio": "η_π", "num_quantiles": "m"}
 """Setting → the paper's letter for it."""
@@ -46,6 +46,14 @@ def ahead(
     pairs = results.runs(*ours).join(results.runs(*theirs), on="seed")
     mean, error = mean_and_error((pairs[column] - pairs[f"{column}_right"]).to_numpy())
     return float(mean), float(error)
+
+
+def coarse_rewards(results: Results, study: Study, setting: Setting) -> Floats:
+    """The reward per step over a run in equal parts, as it is kept of every setting. (runs, T)"""
+    curves = results.runs(study, setting)["reward_rate"]
+    if curves.null_count():
+        raise MissingRuns(f"The runs of {study.name} with {symbols(setting)} in {results.folder} keep no curve.")
+    return coarser(curves.to_list(), COARSE_POINTS)
 
 
 def rank_of(setting: Setting, rows: list[tuple[Setting, float]]) -> int:

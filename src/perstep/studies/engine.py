@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perstep.progress import Bar
 from perstep.studies.engines import Engine, LocalEngine
-from perstep.studies.results import Results, Row
+from perstep.studies.results import Results, Row, StudyStopped
 from perstep.studies.runs import TRACE_POINTS, Unit, run
 
 
@@ -64,10 +64,6 @@ class Tally:
     """Configurations that are not there, and are the work of other shards."""
 
 
-class StudyStopped(OSError):
-    """Results could not be written: the study cannot go on, and says what is safe."""
-
-
 def complete(
     results: Results,
     *,
@@ -109,7 +105,7 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
     partial: dict[int, list[Row]] = {}
     done = runs = failed = published = 0
     with (
-        Bar(total, units[0].study.part, show=progress) as bar,
+        Bar(total, units[0].study.part.partition("/")[0], show=progress, lines=True) as bar,
         contextlib.closing(engine.work(units)) as work,
     ):
         for unit, rows in work:
@@ -126,15 +122,8 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
 
 def _publish(results: Results, unit: Unit, rows: list[Row], before: int) -> Failure | None:
     rows.sort(key=lambda row: unit.seeds.index(row["seed"]))
-    path = results.path(unit.study, unit.setting)
-    try:
-        results.write(unit.study, unit.setting, rows)
-    except OSError as error:
-        raise StudyStopped(
-            f"{path} could not be written: {error.strerror or error}. The {before} configurations that were published before it "
-            "are safe. Make room or mend the folder, and give the same command: it goes on from there."
-        ) from error
-    return _failure(path, [row["error"] for row in rows])
+    results.write(unit.study, unit.setting, rows, f"The {before} configurations that were published before it")
+    return _failure(results.path(unit.study, unit.setting), [row["error"] for row in rows])
 
 
 def _failure(path: Path, errors: list[str | None]) -> Failure | None:

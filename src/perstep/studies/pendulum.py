@@ -15,7 +15,7 @@ from perstep.studies.catalog import SEED_STRIDE, Setting, Study
 from perstep.studies.claims import Claim, judge
 from perstep.studies.comparison import ALL_STEPS, LATE_STEPS, label
 from perstep.studies.engine import complete
-from perstep.studies.results import Results
+from perstep.studies.results import CONFIRMATION, Results
 from perstep.studies.statistics import Floats, mean_and_error
 
 TOLERANCE = 0.04  # in reward: as if the rod stood 0.2 rad, 11 degrees, off; hanging costs π², moving at random 5.9
@@ -84,7 +84,7 @@ def confirmation(results: Results, study: Study, setting: Setting) -> pl.DataFra
         own_seeds=tuple(FIRST_FRESH + SEED_STRIDE * i for i in range(num_runs)),
         traced=None,
     )
-    apart = Results(results.folder / "confirmation", [again])
+    apart = Results(results.folder / CONFIRMATION, [again])
     complete(apart, progress=False)
     return apart.runs(again, setting)
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from perstep.storage import published
+from perstep.studies.results import publishing
 
 FILE = "provenance.json"
 LIBRARIES = ("perstep", "numpy", "numba", "scipy", "gymnasium", "polars", "torch", "ray")
@@ -39,7 +39,8 @@ def write_provenance(
         "written": now,
         "sessions": before.get("sessions", 0) + 1,
         "runs": before.get("runs", 0) + runs,
-        "seconds": round(before.get("seconds", 0.0) + seconds, 3),
+        # If nothing ran and there is no record, one was lost: how long it took is not known.
+        "seconds": round((before.get("seconds") or 0.0) + seconds, 3) if runs else None,
         "versions": versions(),
         "commit": commit(),
         "machine": machine(),
@@ -52,7 +53,7 @@ def gather_shares(folder: Path) -> None:
     shares = [_read(path) for path in sorted(folder.glob("provenance-*.json"))]
     if not shares or (folder / FILE).exists():
         return
-    together = {name: sum(share.get(name, 0) for share in shares) for name in ("sessions", "runs", "seconds")}
+    together = {name: sum(share.get(name) or 0 for share in shares) for name in ("sessions", "runs", "seconds")}
     last = sorted(shares, key=lambda share: str(share.get("written")))[-1]
     write_json(folder / FILE, last | together)
 
@@ -97,7 +98,7 @@ def _processor() -> str:
 
 def write_json(path: Path, content: Any) -> None:
     """Publish a file of JSON."""
-    with published(path) as draft:
+    with publishing(path) as draft:
         draft.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

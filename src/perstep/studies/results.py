@@ -5,6 +5,7 @@ A file that exists is complete, so to go on after a crash is to skip what exists
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,12 @@ from perstep.studies.catalog import Setting, Study, setting_name
 
 Row = dict[str, Any]
 
+CONFIRMATION = "confirmation"  # in a part's folder: runs with other seeds than the sweep's, which are no part of it
+
 Curve = pl.List(pl.Float32)  # for the eye; what is compared has all its digits
 Curves = pl.List(Curve)
+
+COARSE_POINTS = 100  # of the curve that is kept of settings that nobody asked about, until they turn out to be the best
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "description": pl.String,  # world, algorithm, steps and settings as JSON: all that decides a run besides its seed
@@ -30,7 +35,8 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "estimated_average_reward": pl.Float64,  # R̄ at the end
     "reward_quantiles": pl.List(pl.Float64),  # θ at the end, (m,)
     "greedy_actions": pl.List(pl.Int64),  # of every state at the end, (S,); null where there is no table of values
-    "reward_rate": Curve,  # mean reward over each window of steps, (windows,); tuned settings only
+    "reward_rate": Curve,  # mean reward over each window of steps, (windows,); over each hundredth of them if not tuned, (100,)
+    "episode_return": Curve,  # mean return of the episodes that ended in each window, NaN if none; null where nothing ends
     "trace_steps": pl.List(pl.Int64),  # when the quantiles below were looked at, (T,); traced settings only
     "reward_quantile_trace": Curves,  # θ then, (T, m)
     "return_quantile_trace": Curves,  # Ω of the traced state and action then, (T, n)
@@ -41,27 +47,64 @@ class MissingRuns(LookupError):
     """Results that were asked for and are not there."""
 
 
-class Results:
-    """The folder of one part of the paper at one scale, and the studies it is for."""
+class StudyStopped(OSError):
+    """Results could not be written: the study cannot go on, and says what is safe."""
 
-    def __init__(self, folder: str | os.PathLike[str], studies: Sequence[Study]) -> None:
+
+@contextlib.contextmanager
+def explained(path: Path, safe: str = "All runs that were published") -> Iterator[None]:
+    """A disk that is full, or closed to us, becomes a sentence that names the file and what is safe."""
+    try:
+        yield
+    except OSError as error:
+        raise StudyStopped(
+            f"{path} could not be written: {error.strerror or error}. {safe} are safe. Make room or mend the folder, and give the "
+            "same command: it goes on from there."
+        ) from error
+
+
+@contextlib.contextmanager
+def publishing(path: Path, safe: str = "All runs that were published") -> Iterator[Path]:
+    """As `published`, and explained."""
+    with explained(path, safe), published(path) as draft:
+        yield draft
+
+
+def publish_table(path: Path, frame: pl.DataFrame, safe: str = "All tables that were published") -> None:
+    """Publish a file of Parquet."""
+    content = io.BytesIO()  # so that a full disk is an OSError, with its number
+    frame.write_parquet(content, compression="zstd", compression_level=3)
+    with publishing(path, safe) as draft:
+        draft.write_bytes(content.getbuffer())
+
+
+class Results:
+    """The folder of one part of the paper at one scale, and the studies it is for.
+
+    `tuned_only`: only the settings of the paper's figures are to be there; of the rest of the grid, what happens to be.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], studies: Sequence[Study], *, tuned_only: bool = False) -> None:
         self.folder = Path(folder)
-        self.studies = {study.algorithm: study for study in studies}
+        self.studies = {study.key: study for study in studies}
+        self.tuned_only = tuned_only
 
     def configurations(self) -> Iterator[tuple[Study, Setting]]:
-        """All of them, in an order that never changes."""
-        return ((study, setting) for study in self.studies.values() for setting in study.settings)
+        """All that are to be there, in an order that never changes."""
+        for study in self.studies.values():
+            for setting in study.settings:
+                if not (self.tuned_only and study.tuned) or setting in (study.tuned, study.traced):
+                    yield study, setting
 
     def path(self, study: Study, setting: Setting) -> Path:
         """The file of a configuration."""
-        return self.folder / study.algorithm / f"{setting_name(setting)}.parquet"
+        return self.folder / study.key / f"{setting_name(setting)}.parquet"
 
-    def write(self, study: Study, setting: Setting, rows: Sequence[Row]) -> None:
+    def write(
+        self, study: Study, setting: Setting, rows: Sequence[Row], safe: str = "All configurations before it"
+    ) -> None:
         """Publish the runs of a configuration."""
-        content = io.BytesIO()  # so that a full disk is an OSError, with its number
-        pl.DataFrame(rows, schema=SCHEMA).write_parquet(content, compression="zstd", compression_level=10)
-        with published(self.path(study, setting)) as draft:
-            draft.write_bytes(content.getbuffer())
+        publish_table(self.path(study, setting), pl.DataFrame(rows, schema=SCHEMA), safe)
 
     def find(self, study: Study, setting: Setting) -> pl.DataFrame | None:
         """All runs of a configuration, failed ones too; None if the file is absent, damaged or of other runs than these."""

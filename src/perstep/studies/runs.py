@@ -16,10 +16,10 @@ import numpy as np
 from perstep.agents import Agent, QLearning, make_agent
 from perstep.agents.worlds import make, open_world
 from perstep.algorithms import algorithm
-from perstep.recording import PENDING
+from perstep.recording import PENDING, REWARDS
 from perstep.schedules import Decay
 from perstep.studies.catalog import Setting, Study
-from perstep.studies.results import SCHEMA, Row
+from perstep.studies.results import COARSE_POINTS, SCHEMA, Row
 
 TRACE_POINTS = 200  # looks at the quantiles of a traced run: more than a figure can show
 
@@ -60,7 +60,8 @@ def run(world: Any, study: Study, setting: Setting, seed: int) -> Row:
     try:
         agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
         agent.may_diverge = True  # a step size may be too large: that is a result
-        agent.record_every(study.window, rows=2 * (study.steps // study.window // 2 + 1))
+        window = _window(study, setting)
+        agent.record_every(window, rows=2 * (study.steps // window // 2 + 1))
         traced = setting == study.traced
         looks = range(0, study.steps + 1, max(1, study.steps // TRACE_POINTS)) if traced else ()
         agent.learn(study.steps, progress=False, snapshot_at=looks)
@@ -166,6 +167,15 @@ def _uniform(world: Any) -> Callable[[Any], Any]:
     return lambda _: np.full(actions, 1.0 / actions)
 
 
+def _window(study: Study, setting: Setting) -> int:
+    """Steps over which a reward rate is taken: for a curve that may be shown the study's, else a hundredth of the run."""
+    return study.window if _is_shown(study, setting) else max(study.window, study.steps // COARSE_POINTS)
+
+
+def _is_shown(study: Study, setting: Setting) -> bool:
+    return setting == study.tuned or not study.tuned
+
+
 def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
     """What the results keep of a run."""
     rate = agent.history.reward_rate
@@ -177,8 +187,9 @@ def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
     }
     if isinstance(agent, QLearning):
         kept["greedy_actions"] = agent.policy(deterministic=True).argmax(axis=1).tolist()
-    if setting == study.tuned or not study.tuned:
-        kept["reward_rate"] = rate.tolist()
+    kept["reward_rate"] = rate.tolist()
+    if _is_shown(study, setting) and agent.history.episodes.any():
+        kept["episode_return"] = agent.history.episode_return.tolist()
     if setting == study.traced:
         kept["trace_steps"] = [look.step for look in agent.snapshots]
         kept["reward_quantile_trace"] = [look.reward_quantiles.tolist() for look in agent.snapshots]
@@ -194,4 +205,4 @@ def _earned(agent: Agent) -> float:
     if not rest:
         return float(np.mean(history.reward_rate))
     whole = float(np.sum(history.reward_rate)) * history.window
-    return (whole + float(history.record.pending[0])) / (len(history) * history.window + rest)
+    return (whole + float(history.record.pending[REWARDS])) / (len(history) * history.window + rest)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.text import Text
 
-from perstep.progress import si
+from perstep.progress import duration, si
 from perstep.studies.engine import WHOLE, Shard, Tally, complete
 from perstep.studies.engines import Engine, LocalEngine
 from perstep.studies.provenance import gather_shares, write_provenance
@@ -28,6 +28,8 @@ class Orders:
     """Which share of it."""
     retry_failed: bool = False
     """Whether to run again what failed."""
+    tuned_only: bool = False
+    """Whether to leave out all settings of a grid but those of the paper's figures."""
     command: str = ""
     """The words that asked for it, for the record."""
     code: str | None = None
@@ -50,12 +52,9 @@ def new_console() -> Console:
 def carry_out(name: str, results: Results, orders: Orders, console: Console) -> Tally:
     """Run what is not there yet, say what came of it, and record where it comes from."""
     begin = time.monotonic()
-    sizes = [(len(study.settings), study.num_runs, study.steps) for study in results.studies.values()]
-    runs = sum(settings * num_runs for settings, num_runs, _ in sizes)
-    steps = sum(settings * num_runs * steps for settings, num_runs, steps in sizes)
-    console.print(
-        f"{name}: {sum(size[0] for size in sizes)} configurations, {runs:,} runs, {si(steps)} steps, into {results.folder}"
-    )
+    sizes = [(study.num_runs, study.num_runs * study.steps) for study, _ in results.configurations()]
+    runs, steps = (sum(column) for column in zip(*sizes, strict=True))
+    console.print(f"{name}: {len(sizes)} configurations, {runs:,} runs, {si(steps)} steps, into {results.folder}")
     try:
         tally = complete(
             results, engine=orders.engine, shard=orders.shard, retry_failed=orders.retry_failed, code=orders.code
@@ -95,8 +94,3 @@ def tell_failures(tally: Tally, console: Console) -> None:
         console.print(Text(f"and {len(tally.failures) - FEW} configurations more", style="red"))
     if tally.failures:
         console.print("Give --retry-failed to run again what failed.")
-
-
-def duration(seconds: float) -> str:
-    """As in "2 min 5 s"."""
-    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds) // 60} min {int(seconds) % 60} s"

@@ -34,12 +34,30 @@ def rolling_mean(values: ArrayLike, size: int) -> Floats:
     return sums[..., size - 1 :] / size
 
 
+def coarser(values: ArrayLike, points: int) -> Floats:
+    """The means of `points` equal parts (to a value) of the last axis, (…, T) → (…, points); fewer values stay as they are."""
+    array = np.asarray(values, dtype=np.float64)
+    length = array.shape[-1]
+    if length <= points:
+        return array
+    starts = np.arange(points) * length // points
+    return np.asarray(np.add.reduceat(array, starts, axis=-1) / np.diff(starts, append=length))
+
+
 def mean_and_error(runs: ArrayLike) -> tuple[Floats, Floats]:
     """Mean over runs, the first axis, and half the width of its 95 % interval; NaN where one run cannot tell."""
     array = np.asarray(runs, dtype=np.float64)
     count = array.shape[0]
     spread = array.std(axis=0, ddof=1) if count > 1 else np.full(array.shape[1:], np.nan)
     return array.mean(axis=0), NORMAL_95 * spread / np.sqrt(count)
+
+
+def rolling_mean_of_known(values: ArrayLike, size: int) -> Floats:
+    """The same of the values that are numbers; NaN where none of the neighbours is."""
+    array = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(array)
+    sums, counts = rolling_mean(np.where(known, array, 0.0), size), rolling_mean(known, size)
+    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0.5 / size))
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,38 @@ class Estimate:
     value: float
     low: float
     high: float
+
+
+def mean_difference(ours: ArrayLike, theirs: ArrayLike, level: float = 0.95) -> Estimate:
+    """How much higher the mean of our runs is, with Welch's interval: the runs are few, and their spreads may differ. (runs,)"""
+    from scipy.stats import t
+
+    x, y = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
+    if min(x.size, y.size) < 2:
+        raise ValueError(f"An interval takes two runs or more of each, but {x.size} and {y.size} came.")
+    value = float(x.mean() - y.mean())
+    squares = np.array([x.var(ddof=1) / x.size, y.var(ddof=1) / y.size])
+    if not squares.any():  # all runs alike
+        return Estimate(value, value, value)
+    freedom = squares.sum() ** 2 / (squares**2 / [x.size - 1, y.size - 1]).sum()
+    half = float(t.ppf((1 + level) / 2, freedom) * np.sqrt(squares.sum()))
+    return Estimate(value, value - half, value + half)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far apart two curves are, on average over time."""
+
+    value: float
+    by_chance: float
+    """What it would be about if they were the same but for luck."""
+
+
+def curve_distance(differences: ArrayLike) -> Distance:
+    """Of the mean curves of runs that were made in pairs, from the differences of the pairs; (runs, T)."""
+    mean, error = mean_and_error(differences)
+    luck = np.sqrt(2 / np.pi) * error / NORMAL_95  # the mean of |x| for a normal x of this spread
+    return Distance(float(np.abs(mean).mean()), float(luck.mean()))
 
 
 def interquartile_mean(scores: ArrayLike) -> Any:

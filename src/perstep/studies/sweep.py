@@ -10,11 +10,10 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from perstep.storage import published
 from perstep.studies.catalog import setting_name
 from perstep.studies.config import UserStudy, read_study
 from perstep.studies.lock import locked
-from perstep.studies.results import MissingRuns, Results
+from perstep.studies.results import MissingRuns, Results, publishing
 from perstep.studies.runs import try_out
 from perstep.studies.session import Orders, carry_out, new_console
 from perstep.studies.statistics import mean_and_error
@@ -59,8 +58,8 @@ def ranking(results: Results) -> pl.DataFrame:
 
 def _tell(study: UserStudy, results: Results, console: Console) -> None:
     ranked = ranking(results)
-    with published(results.folder / RANKING) as draft:
-        ranked.write_csv(draft)
+    with publishing(results.folder / RANKING) as draft:
+        draft.write_text(ranked.write_csv(), encoding="utf-8")
     several = len(study.studies) > 1
     table = Table(title=f"{study.name}: average reward over all steps, 95 % intervals", title_justify="left")
     for column in (" ", *(["algorithm"] if several else []), "configuration", "average reward", "runs"):

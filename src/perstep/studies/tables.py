@@ -1,4 +1,4 @@
-"""Tables C.1, C.2 and C.3, the tuned settings in Atari, written from the catalog as Markdown, LaTeX or HTML."""
+"""Tables C.1 to C.3, the tuned settings in Atari, and ours in MinAtar, from the catalog as Markdown, LaTeX or HTML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perstep.algorithms import algorithm
-from perstep.studies.catalog import ATARI, Study
+from perstep.studies.catalog import ATARI, MINATAR, Study
 
 ROWS = {
     "step_size": {"d3": "Differential Return Quantile Step Size", "": "Value Function Step Size"},
@@ -64,18 +64,17 @@ def tuned_settings(studies: Sequence[Study], caption: str) -> Table:
     rows = tuple(
         (ROWS[name].get(rule, ROWS[name][""]), *(written(study.tuned[name]) for study in studies)) for name in names
     )
-    return Table(caption=caption, columns=tuple(_world(study) for study in studies), rows=rows)
+    return Table(caption=caption, columns=tuple(world_name(study) for study in studies), rows=rows)
 
 
-def atari_table(rule: str) -> Table:
-    """Table C.1 (differential), C.2 (d2) or C.3 (d3)."""
-    studies = [study for study in ATARI if study.rule == rule]
+def games_table(every: Sequence[Study], rule: str, where: str = "ALE") -> Table:
+    """The tuned settings of a rule in all games: of Atari Table C.1 (differential), C.2 (d2) or C.3 (d3)."""
+    studies = [study for study in every if study.rule == rule]
     if not studies:
         raise ValueError(f"There is a table for {', '.join(NAMES)}, but {rule!r} came.")
     source = algorithm(studies[0].algorithm).source
-    return tuned_settings(
-        studies, f"Tuned Hyperparameters for the {NAMES[rule]} Q-learning Algorithm ({source}) in the ALE Experiments."
-    )
+    caption = f"Tuned Hyperparameters for the {NAMES[rule]} Q-learning Algorithm ({source}) in the {where} Experiments."
+    return tuned_settings(studies, caption)
 
 
 def written(value: float) -> str:
@@ -85,8 +84,8 @@ def written(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-") if value < 1 else f"{value:.1f}"
 
 
-def _world(study: Study) -> str:
-    """ "Breakout" for "ALE/Breakout-v5"."""
+def world_name(study: Study) -> str:
+    """As in "Breakout" for "ALE/Breakout-v5", and "MinAtar-Breakout" for that of MinAtar."""
     return study.world.partition("/")[2].rpartition("-v")[0]
 
 
@@ -94,5 +93,8 @@ def _latex(text: str) -> str:
     return text.replace("η", r"\(\eta\)").replace("%", r"\%").replace("_", r"\_")
 
 
-ATARI_TABLES = {f"Table C.{number}": atari_table(rule) for number, rule in enumerate(NAMES, 1)}
+ATARI_TABLES = {f"Table C.{number}": games_table(ATARI, rule) for number, rule in enumerate(NAMES, 1)}
 """The paper's name for it → the table."""
+
+MINATAR_TABLES = {f"Settings, {NAMES[rule]}": games_table(MINATAR, rule, "MinAtar") for rule in NAMES}
+"""Our counterparts of them → the table."""

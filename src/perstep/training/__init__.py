@@ -1,15 +1,18 @@
 """Training from the command line: a task from flags, a run in a folder, exact answers beside what was learnt."""
 
+from perstep.training.evaluation import BUDGET, Plan
+from perstep.training.metrics import metrics_frame, moment
 from perstep.training.run import (
     AGENT,
+    EVALUATIONS,
+    FILES,
+    FILM,
     METRICS,
     QUANTILES,
     REWARD_RATE,
     RUN,
     Interrupted,
     draw,
-    metrics_frame,
-    moment,
     read_record,
     train,
 )
@@ -17,11 +20,16 @@ from perstep.training.task import Task, open_world
 
 __all__ = [
     "AGENT",
+    "BUDGET",
+    "EVALUATIONS",
+    "FILES",
+    "FILM",
     "METRICS",
     "QUANTILES",
     "REWARD_RATE",
     "RUN",
     "Interrupted",
+    "Plan",
     "Task",
     "draw",
     "metrics_frame",

@@ -1,8 +1,10 @@
-"""An evaluation as a film: what an agent does, drawn by its world, as a GIF small enough for a page."""
+"""An evaluation as a film: what an agent does, drawn by its world, as a GIF small enough for a page or as an MP4."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any, final
 
@@ -17,9 +19,10 @@ from perstep.interaction import GymnasiumWorld
 from perstep.randomness import make_generator
 from perstep.storage import published
 
-EVERY = 2  # steps from one picture to the next
+EVERY = {".gif": 2, ".mp4": 1}  # steps from one picture to the next, by the kind of file
+SIDE = 480  # pixels of the longer side of an MP4
 LOOKS = ((240, 32), (160, 16), (96, 8))  # pixels of the longer side, and colours: the first that is small enough
-LARGEST = 600_000  # bytes
+LARGEST = 600_000  # bytes of a GIF
 SHORTEST = 20  # milliseconds of a picture: browsers slow down what is faster
 SAMPLED = 16  # pictures from which the colours are chosen
 
@@ -32,20 +35,33 @@ def film(
     deterministic: bool = False,
     seed: int | None = None,
 ) -> NDArray[np.float64]:
-    """Publish the first `num_steps` steps of `agent.evaluate(…, deterministic, seed)` as a GIF; returns their rewards.
+    """Publish the first `num_steps` steps of `agent.evaluate(…, deterministic, seed)` as a .gif or .mp4; returns their rewards.
 
     Needs a world with render_mode="rgb_array". The agent neither learns nor moves in its own world.
     """
-    count("gif_steps", num_steps, 1)
+    kind = kind_of(path)
+    count("video_steps", num_steps, 1)
     seed = agent.config.seed if seed is None else count("seed", seed, 0)
-    stage = Filmed(drawn_world(agent))
+    stage = Filmed(drawn_world(agent), EVERY[kind], LOOKS[0][0] if kind == ".gif" else SIDE)
     try:
         choose = agent._chooser(make_generator(seed, 2), deterministic)  # the generator of Agent.evaluate
         rewards, _ = GymnasiumWorld(stage, "continue", agent.config.reset_cost, seed).follow(choose, num_steps, seed)
     finally:
         stage.close()
-    write_gif(path, stage.pictures, EVERY * 1000 / float(stage.metadata.get("render_fps") or 20))
+    rate = float(stage.metadata.get("render_fps") or 20) / EVERY[kind]
+    write = write_gif if kind == ".gif" else write_mp4
+    write(path, stage.pictures, rate)
     return rewards
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """What kind of film a file is to be, if it can be written here."""
+    kind = Path(path).suffix.lower()
+    if kind not in EVERY:
+        raise ValueError(f"A film is a {' or a '.join(EVERY)} file, but {os.fspath(path)!r} was named.")
+    if kind == ".mp4":
+        encoder()
+    return kind
 
 
 def drawn_world(agent: Agent) -> Any:
@@ -57,13 +73,13 @@ def drawn_world(agent: Agent) -> Any:
         name = f"{agent.mdp.name} " if agent.mdp is not None and agent.mdp.name else ""
         raise ValueError(
             f"The world {name}is a finite MDP, numbers without a picture, so there is nothing to film. "
-            "Leave --gif out, or film a world that has render_mode='rgb_array', such as perstep/InvertedPendulum-v0."
+            "Leave the film out, or film a world that has render_mode='rgb_array', such as perstep/InvertedPendulum-v0."
         )
     if "rgb_array" not in (modes := env.metadata.get("render_modes") or []):
         known = ", ".join(map(repr, modes)) or "nothing"
         raise ValueError(
             f"To be filmed, a world must offer render_mode='rgb_array', but {env.spec.id if env.spec else env} offers {known}. "
-            "Leave --gif out."
+            "Leave the film out."
         )
     if env.spec is None:
         raise ValueError(f"{env} is not registered with Gymnasium, so it cannot be made once more to be filmed.")
@@ -72,13 +88,14 @@ def drawn_world(agent: Agent) -> Any:
 
 @final
 class Filmed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Takes a picture at the start and after every second step."""
+    """Takes a picture at the start and after every so many steps, with its longer side of `side` pixels at most."""
 
     spec = None  # no recipe: a copy would take the pictures instead
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Any, every: int, side: int) -> None:
         super().__init__(env)
         self.pictures: list[Image.Image] = []
+        self._every, self._side = every, side
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -92,12 +109,12 @@ class Filmed(gymnasium.Wrapper[Any, Any, Any, Any]):
         """The world's own, and a picture now and then."""
         outcome = super().step(action)
         self._steps += 1
-        if self._steps % EVERY == 0:
+        if self._steps % self._every == 0:
             self._look()
         return outcome
 
     def _look(self) -> None:
-        self.pictures.append(scaled(Image.fromarray(np.asarray(self.render(), np.uint8)), LOOKS[0][0]))
+        self.pictures.append(scaled(Image.fromarray(np.asarray(self.render(), np.uint8)), self._side))
 
 
 def scaled(picture: Image.Image, side: int) -> Image.Image:
@@ -110,13 +127,39 @@ def scaled(picture: Image.Image, side: int) -> Image.Image:
     return picture.resize((width, height), Image.Resampling.LANCZOS)
 
 
-def write_gif(path: str | os.PathLike[str], pictures: list[Image.Image], milliseconds: float) -> None:
+def write_gif(path: str | os.PathLike[str], pictures: list[Image.Image], rate: float) -> None:
     """Publish pictures as a GIF that repeats: in the first of the LOOKS that is small enough, or in the last."""
     with published(path) as draft:
         for side, colours in LOOKS:
-            _save(draft, [scaled(picture, side) for picture in pictures], colours, max(milliseconds, SHORTEST))
+            _save(draft, [scaled(picture, side) for picture in pictures], colours, max(1000 / rate, SHORTEST))
             if draft.stat().st_size <= LARGEST:
                 return
+
+
+def write_mp4(path: str | os.PathLike[str], pictures: list[Image.Image], rate: float) -> None:
+    """Publish pictures as an MP4 that every browser plays, which wants even sides."""
+    width, height = (length - length % 2 for length in pictures[0].size)
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", f"{width}x{height}", "-framerate", f"{rate:g}"]
+    cooked = ["-vcodec", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-f", "mp4"]
+    frames = b"".join(picture.crop((0, 0, width, height)).convert("RGB").tobytes() for picture in pictures)
+    with published(path) as draft:
+        words = [encoder(), "-y", "-loglevel", "error", *raw, "-i", "-", *cooked, str(draft)]
+        done = subprocess.run(words, input=frames, capture_output=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"ffmpeg could not write {path}: {done.stderr.decode(errors='replace').strip()}")
+
+
+def encoder() -> str:
+    """The program ffmpeg, from its small package for Python or from the machine."""
+    try:
+        import imageio_ffmpeg
+    except ModuleNotFoundError:
+        if (found := shutil.which("ffmpeg")) is None:
+            raise ImportError(
+                "An MP4 needs ffmpeg, which is not here: pip install imageio-ffmpeg, or name a .gif file instead."
+            ) from None
+        return found
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
 
 
 def _save(path: Path, pictures: list[Image.Image], colours: int, milliseconds: float) -> None:

@@ -16,6 +16,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from perstep.algorithms import Algorithm
 from perstep.schedules import Decay
+from perstep.training.evaluation import BUDGET, Plan
 from perstep.training.task import Task
 
 Flags = TypeVar("Flags")
@@ -34,7 +35,17 @@ class TrainFlags:
     resume: bool = False
     """Go on with the run in the folder, where there is one."""
     checkpoint_every: int | None = None
-    """Steps between two checkpoints; a twentieth of the run unless given. Does not change what is learnt."""
+    """Steps between two checkpoints; about a twentieth of the run unless given. Does not change what is learnt."""
+    evaluate_every: int | None = None
+    """Steps between two evaluations on the way, in a world of their own. Does not change what is learnt."""
+    evaluate_steps: int | None = None
+    """How long an evaluation is; 10000 steps unless given."""
+    evaluate_deterministic: bool = False
+    """No exploration in evaluations."""
+    tensorboard: bool = False
+    """Leave events for TensorBoard in the folder."""
+    film: bool = False
+    """Leave film.gif, the agent at the end in its world, in the folder."""
     world_settings: tuple[str, ...] = ()
     """Settings of the world, as order=accept-first num_servers=5."""
     quiet: bool = False
@@ -71,6 +82,16 @@ def train_task(cell: Algorithm, words: list[str]) -> tuple[Any, Task]:
         algorithm=cell.name, world=flags.world, config=config, world_settings=pairs(flags.world_settings),
         policy=getattr(flags, "policy", "uniform"),
     )  # fmt: skip
+
+
+def evaluation_plan(flags: TrainFlags) -> Plan | None:
+    """What a run is told about evaluations; None if there are none."""
+    if flags.evaluate_every is None:
+        if flags.evaluate_steps is not None or flags.evaluate_deterministic:
+            raise ValueError("How to evaluate is given, but not when. Add --evaluate-every.")
+        return None
+    budget = BUDGET if flags.evaluate_steps is None else flags.evaluate_steps
+    return Plan(every=flags.evaluate_every, num_steps=budget, deterministic=flags.evaluate_deterministic)
 
 
 def pairs(words: Iterable[str]) -> dict[str, Any]:

@@ -13,28 +13,28 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any, final
 
 from perstep.agents.agent import Agent
 from perstep.agents.making import load
+from perstep.agents.worlds import FRESH, describe
 from perstep.config import count
-from perstep.interruption import deferred_signals
-from perstep.live import Moment
-from perstep.recording import PENDING
-from perstep.storage import published
+from perstep.interruption import abandoned_at_signals, deferred_signals
+from perstep.storage import published, read_metadata
+from perstep.training.cadence import Cadence
+from perstep.training.evaluation import Evaluations, Plan
+from perstep.training.events import EventWriter
 from perstep.training.exact import exact_answers
+from perstep.training.failure import in_words
+from perstep.training.metrics import write_metrics
 from perstep.training.task import Task, read_json
 
-if TYPE_CHECKING:
-    import polars
-
 AGENT, METRICS, RUN = "agent.safetensors", "metrics.parquet", "run.json"
-QUANTILES, REWARD_RATE = "quantiles.png", "reward_rate.png"
+EVALUATIONS, FILM = "evaluations.parquet", "film.gif"
+QUANTILES, REWARD_RATE, EPISODE_RETURN = "quantiles.png", "reward_rate.png", "episode_return.png"
+FILES = (AGENT, METRICS, EVALUATIONS, RUN, QUANTILES, REWARD_RATE, EPISODE_RETURN, FILM)
 
-CHECKPOINTS = 20  # of a run, unless told otherwise
-LEAST_STRETCH = 1000  # steps between two checkpoints that nobody asked for
+ENTRIES = 1000  # of a run in TensorBoard, at most
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch")  # whose versions may change the bits of a run
 
 
@@ -53,42 +53,115 @@ def train(
     *,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    evaluate: Plan | None = None,
+    tensorboard: bool = False,
+    film: bool = False,
     watch: Callable[[Agent], None] = lambda agent: None,
+    say: Callable[[str], None] = lambda text: None,
     command: str = "",
 ) -> Agent:
     """Learn until the agent has made `steps` steps and leave everything in `folder`.
 
-    With `resume` a run that is there goes on; otherwise a folder with a run is refused. `watch` sees the agent several times
-    a second. None of this changes what is learnt, nor do checkpoints. Raises `Interrupted`, with all saved, on SIGINT and SIGTERM.
+    With `resume` a run that is there goes on; otherwise a folder with a run is refused. `evaluate`: evaluations on the way.
+    `tensorboard`: also leave its events. `film`: also leave a film of the agent at the end. `watch` sees the agent several times
+    a second, `say` hears of what happens in between. None of this changes what is learnt, nor do checkpoints. Raises
+    `Interrupted`, with all saved, on SIGINT and SIGTERM.
     """
-    count("steps", steps, 1)
-    every = max(-(-steps // CHECKPOINTS), LEAST_STRETCH) if checkpoint_every is None else checkpoint_every
-    count("checkpoint_every", every, 1)
+    cadence = Cadence(count("steps", steps, 1), checkpoint_every)
     run = Run.opened(folder, task, resume)
-    agent = load(run.path(AGENT), task.world_made()) if run.path(AGENT).exists() else task.agent()
-    if run.record.get("finished") and agent.steps >= steps:
-        return agent
-    run.write(**task.to_json(), steps=agent.steps, finished=False, command=command, versions=versions())
-    with deferred_signals() as received:
-        while agent.steps < steps and not received:
-            target = min(agent.steps - agent.steps % every + every, steps)
-            _stretch(agent, target, received, watch)
-            run.checkpoint(agent)
-        if received:
-            raise Interrupted(received[0], agent.steps)
-    write_metrics(agent, run.path(METRICS))
-    run.write(exact=exact_answers(agent), steps=agent.steps)
-    draw(folder)
-    run.write(finished=True)
+    agent = run.loaded(task) if run.path(AGENT).exists() else task.agent()
+    if film:
+        refuse_what_cannot_be_filmed(agent)
+    finished = run.record.get("finished") and agent.steps >= steps
+    if not finished:
+        evaluations = None if evaluate is None else Evaluations(run.path(EVALUATIONS), evaluate, agent)
+        with contextlib.ExitStack() as opened:
+            events = None
+            if tensorboard:
+                events = opened.enter_context(EventWriter(folder, max(1, steps // ENTRIES), agent.steps))
+            run.write(**task.to_json(), steps=agent.steps, finished=False, command=command, versions=versions())
+            Life(run, agent, cadence, evaluations, events, watch, say).go_on(steps)
+        write_metrics(agent, run.path(METRICS))
+        run.write(exact=exact_answers(agent), steps=agent.steps)
+        draw(folder)
+    if film and not (finished and run.path(FILM).exists()):
+        leave_film(agent, run.path(FILM))
+    if not finished:
+        run.write(finished=True)
     return agent
 
 
-def _stretch(agent: Agent, target: int, received: list[int], watch: Callable[[Agent], None]) -> None:
-    def look(_: Any) -> bool:
-        watch(agent)
-        return not received
+@final
+class Life:
+    """Stretches of learning, and between them what does not change it: evaluations, checkpoints, and looks at the agent."""
 
-    agent.learn(target - agent.steps, progress=False, callback=look)
+    def __init__(
+        self,
+        run: Run,
+        agent: Agent,
+        cadence: Cadence,
+        evaluations: Evaluations | None,
+        events: EventWriter | None,
+        watch: Callable[[Agent], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self.run, self.agent, self.cadence, self.evaluations, self.events = run, agent, cadence, evaluations, events
+        self.watch, self.say = watch, say
+
+    def go_on(self, steps: int) -> None:
+        """Until the agent has made `steps` steps, or a signal comes."""
+        agent = self.agent
+        with deferred_signals() as received:
+            while True:
+                self._evaluate(received)
+                if received or agent.steps >= steps or self.cadence.due(agent.steps):
+                    self._save()
+                if received:
+                    raise Interrupted(received[0], agent.steps)
+                if agent.steps >= steps:
+                    return
+                stops = [steps, self.cadence.next(agent.steps)]
+                if self.evaluations is not None:
+                    stops.append(self.evaluations.next(agent.steps))
+                self._learn(min(stops), received)
+
+    def _learn(self, target: int, received: list[int]) -> None:
+        def look(agent: Agent) -> bool:
+            self.watch(agent)
+            if self.events is not None:
+                self.events(agent)
+            return not received and not self.cadence.late()
+
+        try:
+            self.agent.learn(target - self.agent.steps, progress=False, callback=look)
+        except ArithmeticError as error:
+            raise in_words(error, self.agent, self.run.path(AGENT), self._save) from error
+
+    def _evaluate(self, received: list[int]) -> None:
+        if self.evaluations is None or received or not self.evaluations.due(self.agent.steps):
+            return
+        with abandoned_at_signals(received):  # on the way back it is made again
+            earned = self.evaluations.make(self.agent)
+            if self.events is not None:
+                self.events.write_evaluation(self.agent.steps, earned)
+            returns = earned.episode_returns
+            episodes = f", episode return {returns.mean():.5g} over {returns.size:,} episodes" if returns.size else ""
+            self.say(f"evaluation at step {self.agent.steps:,}: average reward {earned.average_reward:.5g}{episodes}")
+
+    def _save(self) -> None:
+        """Events first: an agent that goes on from here must find them written."""
+        if self.events is not None:
+            if self.events.last_step < self.agent.steps:
+                self.events.write(self.agent)
+            self.events.flush()
+        first = "resumes" not in self.run.record
+        with self.cadence.saving():
+            self.run.checkpoint(self.agent)
+        if first and self.run.record["resumes"] == FRESH:
+            self.say(
+                "this world's state cannot be saved. Should the run be interrupted, it goes on from a reset of the world, "
+                "with all that it has learnt."
+            )
 
 
 class Run:
@@ -119,6 +192,11 @@ class Run:
         """A file of the run."""
         return self.folder / name
 
+    def loaded(self, task: Task) -> Agent:
+        """The agent as it was saved."""
+        task.refuse_agent(read_metadata(self.path(AGENT)), self.path(AGENT))
+        return load(self.path(AGENT), task.world_made())
+
     def write(self, **news: Any) -> None:
         """Add to the record and publish it."""
         now = time.monotonic()
@@ -132,7 +210,8 @@ class Run:
         """The agent first: what follows is made from it, and may be lost."""
         agent.save(self.path(AGENT))
         write_metrics(agent, self.path(METRICS))
-        self.write(steps=agent.steps)
+        about = describe(agent._opened, agent._world, agent._spaces())[1]
+        self.write(steps=agent.steps, resumes=about.get("resumes", "from the same state"))
 
 
 def _refuse_another(record: dict[str, Any], task: Task, folder: Path) -> None:
@@ -147,44 +226,18 @@ def _say(value: Any) -> str:
     return "not given" if value is None else json.dumps(value)
 
 
-def moment(agent: Agent) -> Moment:
-    """What there is to see of an agent now."""
-    history = agent.history
-    rows = max(1, len(history) // 20)
-    rate = float(np.mean(history.reward_rate[-rows:])) if len(history) else float("nan")
-    return Moment(
-        agent.steps, agent.average_reward, rate, history.window * min(rows, len(history)), agent.reward_quantiles
-    )
+def refuse_what_cannot_be_filmed(agent: Agent) -> None:
+    """At the beginning, not after hours."""
+    from perstep.training.film import drawn_world  # a library for pictures, which other runs need not wait for
+
+    drawn_world(agent).close()
 
 
-def metrics_frame(agent: Agent) -> polars.DataFrame:
-    """One row a window: step, window, reward_rate, average_reward, theta_1 …; the last window may be shorter.
+def leave_film(agent: Agent, path: Path) -> None:
+    """The agent in its world, as it has come to behave."""
+    from perstep.training.film import film
 
-    Taken from the record that the agent carries, so rows depend on nothing but the steps made.
-    """
-    import polars
-
-    history = agent.history
-    frame = history.frame()
-    window = polars.Series("window", np.full(len(frame), history.window), polars.Int64)
-    frame = frame.insert_column(1, window)
-    if rest := int(history.record.cursor[PENDING]):
-        theta = {f"theta_{i + 1}": [float(x)] for i, x in enumerate(agent.reward_quantiles)}
-        rate = float(history.record.pending[0]) / rest
-        last = {
-            "step": [agent.steps],
-            "window": [rest],
-            "reward_rate": [rate],
-            "average_reward": [agent.average_reward],
-        }
-        frame = frame.vstack(polars.DataFrame({**last, **theta}, schema=frame.schema))
-    return frame
-
-
-def write_metrics(agent: Agent, path: Path) -> None:
-    """Publish the metrics as they are now."""
-    with published(path) as draft:
-        metrics_frame(agent).write_parquet(draft)
+    film(agent, path)
 
 
 def draw(folder: Path) -> None:
@@ -194,10 +247,13 @@ def draw(folder: Path) -> None:
     from perstep.figures import training as figures
 
     metrics, record = polars.read_parquet(folder / METRICS), read_json(folder / RUN)
+    evaluations = polars.read_parquet(folder / EVALUATIONS) if (folder / EVALUATIONS).exists() else None
     title = f"{record['algorithm']} in {record['world']}"
     exact = record.get("exact") or {}
     figures.quantile_convergence(folder / QUANTILES.removesuffix(".png"), metrics, exact, title)
-    figures.reward_rate(folder / REWARD_RATE.removesuffix(".png"), metrics, exact, title)
+    figures.reward_rate(folder / REWARD_RATE.removesuffix(".png"), metrics, exact, title, evaluations)
+    if metrics["episodes"].sum():
+        figures.episode_return(folder / EPISODE_RETURN.removesuffix(".png"), metrics, title, evaluations)
 
 
 def versions() -> dict[str, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import inspect
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,13 @@ from perstep.agents.making import make_agent
 from perstep.agents.worlds import make
 from perstep.algorithms import algorithm
 from perstep.config import LearnerConfig, TDLearningConfig
-from perstep.errors import UnknownName
+from perstep.errors import UnknownName, unknown
 from perstep.storage import BadFile
+
+UNEXPECTED = re.compile(
+    r"unexpected keyword argument '(?P<setting>\w+)'.* creator for (?P<world>\S+) with"
+)  # Gymnasium's words
+ELSEWHERE = "It is not the one that this run saved: put that back, or choose another folder."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +85,16 @@ class Task:
             return {"algorithm": different["algorithm"]}
         return different
 
+    def refuse_agent(self, about: dict[str, Any], path: Path) -> None:
+        """Refuse a saved agent that is not this task's, by the metadata of its file."""
+        learner, agent = algorithm(self.algorithm).learner, about.get("agent")
+        if agent != learner:
+            raise BadFile(f"{path} holds a {agent}, but {self.algorithm} is run by a {learner}. {ELSEWHERE}")
+        now, then = json.loads(json.dumps(self.config.to_json())), about.get("config", {})
+        for name, value in now.items():
+            if name in then and then[name] != value:
+                raise BadFile(f"{path} holds an agent with {name} {then[name]!r}, not {value!r}. {ELSEWHERE}")
+
 
 def open_world(name: str, settings: dict[str, Any]) -> Any:
     """The Gymnasium environment with this id."""
@@ -86,11 +103,20 @@ def open_world(name: str, settings: dict[str, Any]) -> Any:
     try:
         return make(name, **settings)
     except UnknownName as error:
+        if not str(error).startswith(("There is no world", "There is no game")):  # but one of its settings
+            raise
         near = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.5)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise UnknownName(
             f"There is no world {name!r}.{meant} Give the id of a Gymnasium environment; `perstep list` names those of perstep."
         ) from error
+    except TypeError as error:
+        if (found := UNEXPECTED.search(str(error))) is None:
+            raise
+        entry = gymnasium.spec(found["world"]).entry_point
+        made_by = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
+        known = inspect.signature(made_by).parameters if made_by is not None else ()
+        raise unknown(f"setting of {name}", found["setting"], known) from error
 
 
 def read_policy(policy: str, env: Any) -> Any:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from perstep.agents import Agent, learn_together
 from perstep.progress import Bar
-from perstep.storage import published
 from perstep.studies.catalog import Scale
 from perstep.studies.claims import Claim
-from perstep.studies.results import MissingRuns
+from perstep.studies.results import MissingRuns, publish_table
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -86,13 +85,12 @@ def complete(
     """Measure what is not there yet; returns how many tables were found and how many were made."""
     effort = EFFORTS[scale.name]
     missing = [each for each in measurements if find(folder, each, effort) is None]
-    with Bar(len(missing), "theory", show=progress, unit="tables") as bar:
+    with Bar(len(missing), "theory", show=progress, unit="tables", lines=True) as bar:
         for done, measurement in enumerate(missing):
             bar.update(done, measurement.name)
             frame = pl.DataFrame(measurement.measure(effort), infer_schema_length=None)
             frame = frame.with_columns(description=pl.lit(measurement.description(effort)))
-            with published(path(folder, measurement.name)) as draft:
-                frame.write_parquet(draft, compression="zstd")
+            publish_table(path(folder, measurement.name), frame)
     return len(measurements) - len(missing), len(missing)
 
 

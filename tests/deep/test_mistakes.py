@@ -1,0 +1,181 @@
+"""What can go wrong with deep agents, on the command line and in Python: a sentence that says what to do, and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import perstep
+from perstep import storage, training
+from perstep.cli import main
+
+pytest.importorskip("torch")
+
+SMALL = ["--replay-capacity", "100", "--learning-starts", "20", "--threads", "1", "--quiet"]
+BREAKOUT = "ALE/Breakout-v5"
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without figures, which take longer than such short runs."""
+    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
+
+
+MISTAKES = {
+    "Pendulum-v1": "DeepQ needs a Discrete action space, but this world has Box(-2.0, 2.0, (1,), float32)",
+    "Blackjack-v1": "this world has Tuple(Discrete(32), Discrete(11), Discrete(2)). Wrap it with",
+    "ALE/Breakot-v5": "no world 'ALE/Breakot-v5'. Did you mean 'ALE/Breakout-v5'?",
+    "perstep/MinAtar-Brekout-v0": "Did you mean 'perstep/MinAtar-Breakout-v0'?",
+    f"{BREAKOUT} --replay-capacity 1e9": "A replay of 1,000,000,000 transitions needs 7",
+    f"{BREAKOUT} --world-settings fire=always": "There is no fire 'always'. Known: life, never, start",
+    f"{BREAKOUT} --world-settings sticky_action=0": "no setting of ALE/Breakout-v5 'sticky_action'. Did you mean 'sticky_actions'?",
+    "CartPole-v1 --learning-starts 200000": "Learning starts with 200,000 transitions in the replay, but it holds 100,000",
+    "CartPole-v1 --device abacus": "There is no device 'abacus' here",
+    "CartPole-v1 --batch-size 0": "batch_size must be a whole number of at least 1",
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), MISTAKES.items(), ids=MISTAKES)
+def test_mistakes(line: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["train", "d2-deep-q", *line.split(), "--steps", "5", "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("perstep: ")
+    assert said.count("\n") == 1
+    assert sentence in said
+    assert not out.exists(), "A mistake leaves nothing behind."
+
+
+def test_a_replay_is_announced_with_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ale_py")
+    words = ["--steps", "4", "--out", str(tmp_path / "a"), "--replay-capacity", "20000", "--quiet"]
+    assert main(["train", "d2-deep-q", BREAKOUT, *words]) == 0
+    assert "perstep: a replay of 20,000 transitions takes 0.15 GB of " in capsys.readouterr().err
+    with pytest.raises(MemoryError, match=r"needs 7\S+ GB of memory, but \S+ GB are available\. Choose a smaller"):
+        perstep.DeepQ(BREAKOUT, replay_capacity=10**9)
+
+
+WITHOUT = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "ale_py", "minatar", "tensorboard"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+
+import perstep.cli
+for words in WORDS:
+    print(perstep.cli.main(words), file=sys.stderr)
+"""
+
+
+def test_missing_extras_are_named(tmp_path: Path) -> None:
+    lines = {
+        "d2-deep-q CartPole-v1": "perstep.DeepQ needs PyTorch",
+        f"d2-q {BREAKOUT}": "The Arcade Learning Environment is not here",
+        "d2-q perstep/MinAtar-Breakout-v0": "MinAtar's games are not here",
+        "d2-q FrozenLake-v1 --tensorboard": "TensorBoard is not here",
+    }
+    words = [["train", *line.split(), "--steps", "5", "--out", str(tmp_path / "out")] for line in lines]
+    script = WITHOUT.replace("WORDS", repr(words))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    *said, last = done.stderr.splitlines()
+    assert [*said[1::2], last] == ["2"] * 4, done.stderr
+    for sentence, heard in zip(lines.values(), said[::2], strict=True):
+        assert heard.startswith(f"perstep: {sentence}")
+        assert "pip install 'perstep[deep]'" in heard
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_algorithm_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["CartPole-v1", *SMALL, "--steps", "40", "--out", str(tmp_path / "a")]
+    assert main(["train", "d2-deep-q", *words]) == 0
+    before = (tmp_path / "a" / training.AGENT).read_bytes()
+    assert main(["train", "d3-deep-q", *words, "--resume"]) == 2
+    assert 'algorithm was "d2-deep-q" and is now "d3-deep-q"' in capsys.readouterr().err
+
+    perstep.QLearning("FrozenLake-v1").learn(5).save(tmp_path / "a" / training.AGENT)
+    assert main(["train", "d2-deep-q", *words, "--resume"]) == 2
+    assert "holds a QLearning, but d2-deep-q is run by a DeepQ" in capsys.readouterr().err
+
+    perstep.DeepQ("CartPole-v1", rule="d3").save(tmp_path / "a" / training.AGENT)
+    assert main(["train", "d2-deep-q", *words, "--resume"]) == 2
+    assert "holds an agent with rule 'd3', not 'd2'" in capsys.readouterr().err
+
+    (tmp_path / "a" / training.AGENT).write_bytes(before[: len(before) // 2])
+    assert main(["train", "d2-deep-q", *words, "--resume"]) == 2
+    assert "it looks cut off or damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rule", ["differential", "d2", "d3"])
+def test_a_loss_that_is_no_number_stops_and_saves(
+    rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", f"{rule}-deep-q", "troubled_worlds:Huge-v0", *SMALL, "--steps", "1000", "--out", str(tmp_path)]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    found = re.match(
+        r"perstep: Stopped at step (\d+)\. At update (\d+) the loss is (nan|inf)\. The batch had rewards ", said
+    )
+    assert found is not None
+    assert re.search(r"observations from \d to 3e\+38", said)
+    assert f"The checkpoint is {tmp_path / training.AGENT}" in said
+    # As it was before that batch: without that update, and nothing but numbers.
+    steps, updates = int(found[1]), int(found[2]) - 1
+    assert updates == (steps - 20) // 4
+    arrays, metadata = storage.read(tmp_path / training.AGENT)
+    assert (metadata["steps"], int(arrays["learner.updates"][0])) == (steps, updates)
+    assert metadata["world"]["resumes"] == "from a fresh reset"
+    assert all(np.isfinite(array).all() for name, array in arrays.items() if not name.startswith("replay"))
+    record = json.loads((tmp_path / training.RUN).read_text())
+    assert (record["steps"], record["finished"]) == (steps, False)
+    with pytest.warns(UserWarning, match="fresh reset"):
+        agent = perstep.load(tmp_path / training.AGENT, gymnasium.make("troubled_worlds:Huge-v0"))
+    assert np.cumsum(training.metrics_frame(agent)["window"])[-1] == steps
+
+
+def test_estimates_that_run_away_leave_the_last_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "differential-q", "perstep/AccessControl-v0", "--step-size", "3", "--checkpoint-every", "100"]
+    assert main([*words, "--steps", "1000000", "--out", str(tmp_path), "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert "the estimates have run away to infinity" in said
+    assert f"The last checkpoint before that is {tmp_path / training.AGENT}" in said
+    assert np.isfinite(perstep.load(tmp_path / training.AGENT).average_reward)
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "sentence"),
+    [
+        (
+            gymnasium.spaces.Box(-1, 1, (3,)),
+            np.zeros(4),
+            r"has shape \(3,\), a batch one dimension more, but \(4,\) came",
+        ),
+        (gymnasium.spaces.Discrete(3, start=1), 0, "An observation is a number from 1 to 3, but 0 came"),
+    ],
+)
+def test_a_world_that_is_not_what_it_says(space: gymnasium.Space, observation: object, sentence: str) -> None:
+    class Liar(gymnasium.Env[object, int]):
+        observation_space = space
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed: int | None = None, options: object = None) -> tuple[object, dict[str, object]]:
+            return observation, {}
+
+    with pytest.raises(ValueError, match=sentence):
+        perstep.DeepQ(Liar(), replay_capacity=200).learn(5)
+
+
+def test_actions_must_be_discrete() -> None:
+    with pytest.raises(TypeError, match="needs a Discrete action space, but this world has Box"):
+        perstep.DeepQ("Pendulum-v1")

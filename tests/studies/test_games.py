@@ -1,0 +1,84 @@
+"""The claims of Fig. 4 say what the returns say, in both directions, and nothing where they cannot."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from games_samples import level, results_of, write_returns
+from perstep.studies.catalog import ATARI, MINATAR, MINATAR_TUNING
+from perstep.studies.games import claims, found_by_game, late_returns
+from perstep.studies.results import MissingRuns, Results
+
+NAN = math.nan
+
+
+def write_game(results, game, differential, d2, d3):
+    """Runs that have the same return throughout."""
+    for rule, values in (("differential", differential), ("d2", d2), ("d3", d3)):
+        write_returns(results, f"{game}/{rule}-deep-q", [level(value) for value in values])
+
+
+def test_a_rule_outperforms_if_the_interval_is_above_0(tmp_path):
+    results = results_of(tmp_path)
+    # Means 2, 5 and 5.5. Spreads 1, 1 and 3, of three runs each: D2 is 3 ahead, and with t = 2.776 for 4 degrees of freedom the
+    # half interval is 2.776 √(1/3 + 1/3) = 2.27; between D3 and D2 the difference is 0.5, and the interval holds 0.
+    write_game(results, "Breakout", [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [2.5, 5.5, 8.5])
+    write_game(results, "Freeway", [5.0, 5.0, 5.0], [4.0, 4.0, 4.0], [5.0, 5.0, 5.0])
+    told = {claim.says: claim for claim in claims(results)}
+    assert list(told) == [
+        f"{one} outperforms {other} in MinAtar-{game}"
+        for game in ("Breakout", "Freeway")
+        for one, other in (("D2", "Differential"), ("D3", "Differential"), ("D3", "D2"))
+    ]
+    ahead = told["D2 outperforms Differential in MinAtar-Breakout"]
+    assert ahead.holds
+    assert ahead.measured == "over the last 100 steps 5 an episode against 2: +3 (0.733 to 5.27), ahead"
+    undecided = told["D3 outperforms D2 in MinAtar-Breakout"]
+    assert undecided.holds is False
+    assert undecided.measured.endswith("undecided")
+    behind = told["D2 outperforms Differential in MinAtar-Freeway"]
+    assert behind.holds is False
+    assert behind.measured.endswith("-1 (-1 to -1), behind")
+    assert told["D3 outperforms Differential in MinAtar-Freeway"].holds is False  # as good is not better
+    assert all(claim.to_json({"figure_4"})["figure"] == "figure_4" for claim in told.values())
+
+
+def test_what_was_not_run_is_not_judged(tmp_path):
+    results = results_of(tmp_path)
+    write_game(results, "Breakout", [1.0], [2.0], [3.0])
+    write_returns(results, "Freeway/d2-deep-q", [level(1.0), None])
+    told = {claim.says: claim for claim in claims(results)}
+    assert {claim.verdict for claim in told.values()} == {"not run"}
+    alone = told["D2 outperforms Differential in MinAtar-Breakout"].measured
+    assert alone == "over the last 100 steps 2 an episode against 1, but one run cannot tell"
+    assert "No episode ended in a run of" in told["D2 outperforms Differential in MinAtar-Freeway"].measured
+    assert "There are no results of minatar/Freeway/d3" in told["D3 outperforms D2 in MinAtar-Freeway"].measured
+
+
+def test_the_late_return_is_that_of_the_last_tenth(tmp_path):
+    results = results_of(tmp_path)
+    write_returns(results, "Breakout/d2-deep-q", [[9.0] * 18 + [1.0, 3.0], [9.0] * 18 + [NAN, 5.0]])
+    write_returns(results, "Breakout/d3-deep-q", [[9.0] * 18 + [NAN, NAN]])
+    np.testing.assert_array_equal(late_returns(results, results.studies["Breakout/d2-deep-q"]), [2.0, 5.0])
+    with pytest.raises(MissingRuns, match="No episode ended late in a run of minatar/Breakout/d3-deep-q"):
+        late_returns(results, results.studies["Breakout/d3-deep-q"])
+
+
+def test_games_without_runs_are_left_out(tmp_path):
+    results = results_of(tmp_path)
+    with pytest.raises(MissingRuns, match="There are no results of minatar/Breakout/differential-deep-q"):
+        found_by_game(results, late_returns)
+    write_returns(results, "Freeway/d3-deep-q", [level(2.0)])
+    ((game, found),) = found_by_game(results, late_returns).items()
+    assert (game, [study.key for study, _ in found]) == ("Freeway", ["Freeway/d3-deep-q"])
+
+
+@pytest.mark.parametrize("studies", [ATARI, MINATAR, MINATAR_TUNING], ids=["atari", "minatar", "minatar-tuning"])
+def test_every_configuration_of_a_part_has_a_file_of_its_own(tmp_path, studies):
+    results = Results(tmp_path, studies)
+    paths = [results.path(study, setting) for study, setting in results.configurations()]
+    assert len(set(paths)) == len(paths) == sum(len(study.settings) for study in studies)
+    assert paths[0].relative_to(tmp_path).parts[:2] == ("Breakout", "differential-deep-q")
