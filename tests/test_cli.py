@@ -32,12 +32,6 @@ def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PERSTEP_DEBUG", raising=False)
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without figures, which take longer than such short runs."""
-    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
-
-
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "perstep.cli", *words], capture_output=True, text=True)
 
@@ -293,6 +287,19 @@ def test_stopped_run_says_how_to_go_on(
     assert f"stopped by {number.name} after" in said
     assert f"To go on: perstep train d2-q {RED_PILL} --steps 1000000000 --out '{tmp_path / 'a b'}' --resume" in said
     assert (tmp_path / "a b" / training.AGENT).exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.filterwarnings("default:The state of:UserWarning")
+def test_a_world_of_unknown_state_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "d2-q", "Blackjack-v1", "--out", str(tmp_path)]
+    assert main([*words, "--steps", "100"]) == 0
+    assert "perstep: this world's state cannot be saved" in capsys.readouterr().err
+    assert json.loads((tmp_path / training.RUN).read_text())["resumes"] == "from a fresh reset"
+    assert main([*words, "--steps", "200", "--resume"]) == 0
+    assert capsys.readouterr().err.startswith(
+        "perstep: The state of Blackjack-v1 could not be saved, so the agent goes on"
+    )
 
 
 def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

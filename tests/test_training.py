@@ -30,12 +30,6 @@ def q_task(world: str = RED_PILL, **settings: Any) -> Task:
     return Task(algorithm="d2-q", world=world, config=QLearningConfig(rule="d2", num_quantiles=5, **settings))
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without figures, which take longer than such short runs."""
-    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
-
-
 TASKS = [
     q_task(),
     q_task("FrozenLake-v1", reset_cost=0.1),
@@ -345,6 +339,19 @@ def test_figures_are_drawn(size: int, known: bool, tmp_path: Path) -> None:
     figures.reward_rate(tmp_path / "rate", frame, exact, "title")
     for name in ("quantiles.png", "rate.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_figures_of_a_run_with_episodes_and_evaluations(tmp_path: Path) -> None:
+    plan = training.Plan(every=1000, num_steps=100)
+    training.train(q_task("FrozenLake-v1"), 3000, tmp_path / "ends", evaluate=plan)
+    training.train(q_task(), 3000, tmp_path / "never ends", evaluate=plan)
+    for folder in (tmp_path / "ends", tmp_path / "never ends"):
+        training.draw(folder)
+        for name in (training.QUANTILES, training.REWARD_RATE):
+            assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "ends" / training.EPISODE_RETURN).exists()
+    assert not (tmp_path / "never ends" / training.EPISODE_RETURN).exists()
 
 
 def test_figures_of_a_run_that_diverged(tmp_path: Path) -> None:

@@ -18,14 +18,10 @@ from perstep.cli import main
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SMALL = ["--replay-capacity", "100", "--learning-starts", "20", "--threads", "1", "--quiet"]
 BREAKOUT = "ALE/Breakout-v5"
-
-
-@pytest.fixture(autouse=True)
-def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without figures, which take longer than such short runs."""
-    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
 
 
 MISTAKES = {

@@ -21,6 +21,8 @@ pytest.importorskip("torch")
 pytest.importorskip("ale_py")
 pytest.importorskip("minatar")
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SMALL = "--replay-capacity 70 --learning-starts 20 --batch-size 4 --num-quantiles 5 --epsilon-steps 60 --threads 1"
 SMALL += " --device cpu --checkpoint-every 25 --quiet"
 MINATAR = "perstep/MinAtar-Breakout-v0 --evaluate-every 40 --evaluate-steps 15"
@@ -70,12 +72,6 @@ def begin() -> Iterator[Begin]:
             return int(reads.readline()), lambda: int(reads.readline())
 
         yield begin
-
-
-@pytest.fixture(autouse=True)
-def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without figures, which take longer than such short runs."""
-    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
 
 
 def steps_saved(folder: Path) -> int:

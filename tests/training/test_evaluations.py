@@ -20,6 +20,8 @@ from perstep.training import Plan
 from perstep.training.task import Task
 from same_runs import Crash, assert_same_run, content, evaluations
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 PLAN = Plan(every=300, num_steps=200)
 TASKS = {
     "a table in a finite MDP": Task(
@@ -40,12 +42,6 @@ DEEP = Task(
     config=DeepQConfig(rule="d2", replay_capacity=200, batch_size=4, num_quantiles=4, epsilon_steps=300, threads=1),
 )
 FROZEN = TASKS["a table in Gymnasium"]
-
-
-@pytest.fixture(autouse=True)
-def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without figures, which take longer than such short runs."""
-    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
 
 
 def assert_same_agent(one: Path, other: Path) -> None:

@@ -20,13 +20,9 @@ from same_runs import Crash
 
 pytest.importorskip("tensorboard")
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 FROZEN = Task(algorithm="d2-q", world="FrozenLake-v1", config=QLearningConfig(rule="d2", num_quantiles=5))
-
-
-@pytest.fixture(autouse=True)
-def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without figures, which take longer than such short runs."""
-    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
 
 
 def read(folder: Path) -> Any:

@@ -16,6 +16,8 @@ from perstep import training
 from perstep.cli import main
 from perstep.training.film import film
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 PENDULUM = "perstep/InvertedPendulum-v0"
 
 # Stands for ffmpeg: says what it was told, and how much it was given.
@@ -28,12 +30,6 @@ if size == "400x400":
 else:
     sys.exit(f"cannot encode {{size}}")
 """
-
-
-@pytest.fixture(autouse=True)
-def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without figures, which take longer than such short runs."""
-    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
 
 
 @pytest.fixture

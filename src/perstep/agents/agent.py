@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Callback = Callable[[Any], bool | None]
 
-FORMAT = 1  # of saved files
+FORMAT = 2  # of saved files
 FIRST_CHUNK = 16  # steps before the first such look: a world may be slow
 PULSE = 0.1  # seconds between two looks at the bar, the callback and the keyboard
 LONGEST = 2**62  # steps of an agent: compiled clocks have 64 bits

@@ -16,6 +16,7 @@ from perstep.quantiles import levels
 if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -47,10 +48,7 @@ def quantile_convergence(
             _convergence(left, steps, theta, known.get("quantiles"))
             left.plot(steps, average, color=ORANGE, lw=1.3, label="learnt average reward")
             _final_quantiles(right, theta[-1], known.get("quantiles"))
-        left.set_title(title)
-        left.set_ylabel("reward per step")
-        steps_axis(left, max(int(steps[-1]), 1))
-        figure.legend(**LEGEND)
+        _finish(figure, left, title, "reward per step", steps[-1])
         save(figure, path)
 
 
@@ -80,11 +78,8 @@ def reward_rate(
         if "optimal_average_reward" in known:
             axes.axhline(known["optimal_average_reward"], color=GREEN, ls="--", lw=1.1, label="best possible")
         measured = _evaluated(axes, evaluations, "average_reward")
-        axes.set_title(title)
-        axes.set_ylabel("reward per step")
         _focus(axes, np.append(smooth, measured), average, known)
-        steps_axis(axes, max(int(steps[-1]), 1))
-        figure.legend(**LEGEND)
+        _finish(figure, axes, title, "reward per step", steps[-1])
         save(figure, path)
 
 
@@ -106,11 +101,15 @@ def episode_return(
         span = max(1, len(ended) // SMOOTHED)
         axes.plot(steps, trailing_mean(returns, count, span), color=BLUE, lw=1.4, label="while learning")
         _evaluated(axes, evaluations, "episode_return")
-        axes.set_title(title)
-        axes.set_ylabel("return of an episode")
-        steps_axis(axes, max(int(metrics["step"][-1]), 1))
-        figure.legend(**LEGEND)
+        _finish(figure, axes, title, "return of an episode", metrics["step"][-1])
         save(figure, path)
+
+
+def _finish(figure: Figure, axes: Axes, title: str, label: str, last_step: int) -> None:
+    axes.set_title(title)
+    axes.set_ylabel(label)
+    steps_axis(axes, max(int(last_step), 1))
+    figure.legend(**LEGEND)
 
 
 def _evaluated(axes: Axes, evaluations: polars.DataFrame | None, name: str) -> Floats:

@@ -4,6 +4,7 @@ from perstep.training.evaluation import BUDGET, Plan
 from perstep.training.metrics import metrics_frame, moment
 from perstep.training.run import (
     AGENT,
+    EPISODE_RETURN,
     EVALUATIONS,
     FILES,
     FILM,
@@ -21,6 +22,7 @@ from perstep.training.task import Task, open_world
 __all__ = [
     "AGENT",
     "BUDGET",
+    "EPISODE_RETURN",
     "EVALUATIONS",
     "FILES",
     "FILM",

@@ -47,15 +47,15 @@ class EventWriter:
             raise ImportError("TensorBoard is not here: pip install 'perstep[deep]'") from error
         self._event: Any = Event
         self._writer: Any = EventFileWriter(os.fspath(folder), flush_secs=FLUSH)
-        self._every = every
+        self._every, self._begin = every, begin
         self._last: Totals | None = None
         start = SessionLog(status=SessionLog.START)  # strikes out all events from this step on
         self._writer.add_event(Event(wall_time=time.time(), step=begin + 1, session_log=start))
 
     @property
     def last_step(self) -> int:
-        """Of the last entry."""
-        return self._last.steps if self._last is not None else 0
+        """Up to which there are entries."""
+        return self._begin if self._last is None else self._last.steps
 
     def __call__(self, agent: Agent) -> None:
         """Write an entry, if it is time for one."""

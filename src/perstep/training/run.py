@@ -1,6 +1,7 @@
 """A training run in a folder: what was asked, what was learnt, and after any interruption the same run goes on to the bit.
 
-`agent.safetensors` is the run. All other files are made from it and from `run.json`, so nothing can disagree after a crash.
+`agent.safetensors` is the run. The other files are made from it and from `run.json`, and what evaluations and events say of steps
+after it is dropped when it goes on: so nothing can disagree after a crash.
 """
 
 from __future__ import annotations
@@ -140,13 +141,16 @@ class Life:
     def _evaluate(self, received: list[int]) -> None:
         if self.evaluations is None or received or not self.evaluations.due(self.agent.steps):
             return
-        with abandoned_at_signals(received):  # on the way back it is made again
+        earned = None
+        with abandoned_at_signals(received):  # it is made when the run goes on
             earned = self.evaluations.make(self.agent)
-            if self.events is not None:
-                self.events.write_evaluation(self.agent.steps, earned)
-            returns = earned.episode_returns
-            episodes = f", episode return {returns.mean():.5g} over {returns.size:,} episodes" if returns.size else ""
-            self.say(f"evaluation at step {self.agent.steps:,}: average reward {earned.average_reward:.5g}{episodes}")
+        if earned is None:
+            return
+        if self.events is not None:
+            self.events.write_evaluation(self.agent.steps, earned)
+        returns = earned.episode_returns
+        episodes = f", episode return {returns.mean():.5g} over {returns.size:,} episodes" if returns.size else ""
+        self.say(f"evaluation at step {self.agent.steps:,}: average reward {earned.average_reward:.5g}{episodes}")
 
     def _save(self) -> None:
         """Events first: an agent that goes on from here must find them written."""
