@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Callable
@@ -207,14 +208,17 @@ class ActorCritic(Agent):
 
 def tile_coder(config: ActorCriticConfig, low: list[float], high: list[float]) -> TileCoder:
     """The tile coder of a config, where the world has these bounds."""
-    return TileCoder(
-        low=tuple(low) if config.low is None else config.low,
-        high=tuple(high) if config.high is None else config.high,
+    return _shared_coder(
+        low=tuple(low if config.low is None else config.low),
+        high=tuple(high if config.high is None else config.high),
         tilings=config.tilings,
-        tiles=config.tiles,
-        wrap=config.wrap,
+        tiles=config.tiles if isinstance(config.tiles, int) else tuple(config.tiles),
+        wrap=tuple(config.wrap),
         table_size=config.table_size,
     )
+
+
+_shared_coder = functools.lru_cache(maxsize=16)(TileCoder)  # agents of a study are many and short, their coder is one
 
 
 def box_bounds(space: Any) -> tuple[list[float], list[float]]:

@@ -16,10 +16,11 @@ import numpy as np
 from perstep.agents import Agent, QLearning, make_agent
 from perstep.agents.worlds import make, open_world
 from perstep.algorithms import algorithm
-from perstep.recording import PENDING, REWARDS
+from perstep.recording import PENDING, REWARDS, History
 from perstep.schedules import Decay
 from perstep.studies.catalog import Setting, Study
 from perstep.studies.results import COARSE_POINTS, SCHEMA, Row
+from perstep.studies.statistics import Floats
 
 TRACE_POINTS = 200  # looks at the quantiles of a traced run: more than a figure can show
 
@@ -178,9 +179,10 @@ def _is_shown(study: Study, setting: Setting) -> bool:
 
 def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
     """What the results keep of a run."""
-    rate = agent.history.reward_rate
+    history = agent.history
+    rate = history.reward_rate
     kept: Row = {
-        "average_reward": _earned(agent),
+        "average_reward": _earned(history, rate),
         "late_reward": float(np.mean(rate[-max(1, len(rate) // 10) :])),
         "estimated_average_reward": agent.average_reward,
         "reward_quantiles": agent.reward_quantiles.tolist(),
@@ -188,8 +190,8 @@ def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
     if isinstance(agent, QLearning):
         kept["greedy_actions"] = agent.policy(deterministic=True).argmax(axis=1).tolist()
     kept["reward_rate"] = rate.tolist()
-    if _is_shown(study, setting) and agent.history.episodes.any():
-        kept["episode_return"] = agent.history.episode_return.tolist()
+    if _is_shown(study, setting) and history.episodes.any():
+        kept["episode_return"] = history.episode_return.tolist()
     if setting == study.traced:
         kept["trace_steps"] = [look.step for look in agent.snapshots]
         kept["reward_quantile_trace"] = [look.reward_quantiles.tolist() for look in agent.snapshots]
@@ -198,11 +200,10 @@ def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
     return kept
 
 
-def _earned(agent: Agent) -> float:
+def _earned(history: History, rate: Floats) -> float:
     """The reward per step over all steps, those of a last window that is not full among them."""
-    history = agent.history
     rest = int(history.record.cursor[PENDING])
     if not rest:
-        return float(np.mean(history.reward_rate))
-    whole = float(np.sum(history.reward_rate)) * history.window
-    return (whole + float(history.record.pending[REWARDS])) / (len(history) * history.window + rest)
+        return float(np.mean(rate))
+    whole = float(np.sum(rate)) * history.window
+    return (whole + float(history.record.pending[REWARDS])) / (rate.size * history.window + rest)
