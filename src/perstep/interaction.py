@@ -5,6 +5,7 @@ Two loops call the same learners: a compiled one for finite MDPs, and a plain on
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -209,6 +210,8 @@ class GymnasiumWorld:
                 self.episode_return += reward
                 if terminated or truncated:
                     learner.note_end(self.episode_return)
+                    if not terminated:
+                        next_point = copy.copy(next_point)  # a world may write its next start to the same memory
                     resume = learner.read(self.reset())
                 if terminated:
                     reward -= self.reset_cost
@@ -241,10 +244,7 @@ class GymnasiumWorld:
         if env is self.env:  # whatever happens below, learning goes on from a reset
             self.point = self.action = None
         rewards, returns, episode = np.zeros(num_steps), [], 0.0
-        if env is self.env and seed is None:
-            observation = self.reset()
-        else:
-            observation, _ = env.reset(seed=self.first_seed if seed is None else seed)
+        observation, _ = env.reset(seed=self.first_seed if seed is None else seed)
         for moment in range(num_steps):
             observation, reward, terminated, truncated, _ = env.step(choose(observation))
             value = finite(reward, moment)

@@ -302,6 +302,30 @@ def test_prediction_one_and_many():
         agent.predict([0.0, 1.0])
 
 
+def test_observations_that_are_no_numbers_are_refused_and_nothing_is_learnt():
+    agent = cartpole()
+    with pytest.raises(ValueError, match="finite numbers, but NaN or infinity came"):
+        agent.predict(np.full(4, np.nan))
+
+
+def test_one_observation_where_one_is_asked_for():
+    with pytest.raises(ValueError, match=r"One observation of shape \(4,\) is wanted here, but \(2, 4\) came"):
+        cartpole().action_values(np.zeros((2, 4)))
+
+
+def test_a_stack_that_was_flattened_is_none():
+    env = gymnasium.wrappers.FrameStackObservation(gymnasium.make("CartPole-v1"), 4)
+    assert perstep.DeepQ(env, replay_capacity=100)._replay.stacked
+    flat = perstep.DeepQ(gymnasium.wrappers.FlattenObservation(env), replay_capacity=100)
+    assert not flat._replay.stacked
+
+
+def test_learning_starts_also_where_episodes_are_cut_short():
+    env = gymnasium.make("CartPole-v1", max_episode_steps=3)
+    agent = perstep.DeepQ(env, replay_capacity=100, learning_starts=100, batch_size=8, hidden=(4,)).learn(200)
+    assert agent.updates == 26
+
+
 def test_return_quantiles_are_of_d3_only():
     with pytest.raises(TypeError, match="learns no return quantiles"):
         cartpole(rule="d2").return_quantiles(np.zeros(4, np.float32), 0)

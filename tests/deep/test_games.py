@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import gymnasium
 import numpy as np
 import pytest
@@ -54,6 +56,36 @@ def test_a_seed_is_a_run_and_a_state_goes_on(world):
     play(other, 30, seed=4)
     assert restore(other, taken)
     assert play(other, steps, seed=3) == expected
+
+
+def test_a_state_goes_on_however_sticky():
+    """The last action belongs to the state: here it is nearly always repeated."""
+    env, other = (make("ALE/Breakout-v5", sticky_actions=0.9) for _ in range(2))
+    env.reset(seed=1)
+    other.reset(seed=9)
+    for seed in range(20):
+        play(env, 5, seed=seed)
+        taken = snapshot(env)
+        expected = play(env, 5, seed=seed + 100)
+        assert restore(other, taken)
+        assert play(other, 5, seed=seed + 100) == expected
+
+
+def test_a_damaged_state_of_the_console_is_refused():
+    env = make("ALE/Breakout-v5").unwrapped
+    env.reset(seed=1)
+    state = json.loads(env.state)
+    with pytest.raises(ValueError, match="state of the console is damaged"):
+        env.state = json.dumps(state | {"console": "AAAA"})
+    with pytest.raises(ValueError, match="has the actions 0 to 3, but 9 came"):
+        env.state = json.dumps(state | {"last": 9})
+
+
+@pytest.mark.parametrize("world", ["ALE/Breakout-v5", "perstep/MinAtar-Breakout-v0"])
+@pytest.mark.parametrize("chance", [-0.1, 1.0, 2, "often"])
+def test_impossible_chances_are_refused(world, chance):
+    with pytest.raises(ValueError, match="sticky_actions must be a chance from 0 to below 1"):
+        make(world, sticky_actions=chance)
 
 
 def test_a_state_of_another_game_is_refused():

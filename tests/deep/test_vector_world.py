@@ -168,6 +168,33 @@ def test_a_vector_environment_of_gymnasium_by_name():
     assert set(agent.history.reward_rate) <= {1.0, -4.0}  # and nothing is 0
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_after_an_error_in_the_middle_of_a_step_it_goes_on_from_a_reset(mode):
+    agent = perstep.DeepQ(vector(mode, 3), replay_capacity=100, hidden=(4,), batch_size=4, learning_starts=4).learn(20)
+    whole, agent._learner.update = agent._learner.update, lambda *_: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        agent.learn(20)
+    agent._learner.update = whole
+    agent.learn(20)
+    for _ in range(20):
+        batch = agent._replay.sample(agent._generator)
+        same = batch.observation[:, 1] == batch.next_observation[:, 1]  # within an episode its clock goes on by one
+        assert (batch.next_observation[same, 2] == batch.observation[same, 2] + 1).all()
+        assert (batch.next_observation[~same, 2] == 0).all()
+
+
+def test_an_evaluation_has_the_agent_s_seed_and_leaves_learning_its_own():
+    def agent():
+        env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+        return perstep.DeepQ(env, rule="d2", replay_capacity=300, hidden=(8,), epsilon_steps=0)
+
+    plain, evaluated = agent(), agent()
+    first, second = evaluated.evaluate(100), evaluated.evaluate(100)
+    assert first.episode_returns.tolist() == second.episode_returns.tolist()
+    np.testing.assert_array_equal(plain.learn(60)._replay.sample(plain._generator).observation,
+                                  evaluated.learn(60)._replay.sample(evaluated._generator).observation)  # fmt: skip
+
+
 def test_unknown_mode_is_refused():
     env = vector(MODES[0], 1)
     env.metadata = {}

@@ -158,7 +158,7 @@ class DeepQ(Agent):
         self._replay.add(env, action, reward, next_point, masked, resume)
         self.steps += 1
         try:
-            if self.steps % self.config.update_every == 0 and len(self._replay) >= self.config.learning_starts:
+            if self.steps % self.config.update_every == 0 and self._replay.added >= self.config.learning_starts:
                 self.last_loss = self._learner.update(self._replay.sample(self._generator), self._rewards)
         finally:  # a batch that cannot be learnt from changes nothing in what was earned
             take_down(self._record, reward, self._rewards)
@@ -184,7 +184,12 @@ class DeepQ(Agent):
         return chosen
 
     def _one(self, observation: Any) -> Floats:
-        return np.asarray(self._learner.values(self.read(observation)[None])[0])  # (A, n)
+        point = self.read(observation)
+        if point.shape != self._observations.shape:
+            raise ValueError(
+                f"One observation of shape {self._observations.shape} is wanted here, but {point.shape} came. Ask one at a time."
+            )
+        return np.asarray(self._learner.values(point[None])[0])  # (A, n)
 
     # --------------------------------------------------------------------------------------------- what every agent must say
 
@@ -226,9 +231,8 @@ class DeepQ(Agent):
                 bool(spaces["stacked"]),
                 int(spaces["num_envs"]),
             )
-        space = env.single_observation_space if self._crowd else env.observation_space
         action_space = env.single_action_space if self._crowd else env.action_space
-        observations, actions = observations_of(space), numbering(action_space)
+        observations, actions = observations_of(single_space(env)), numbering(action_space)
         if actions is None or actions.kind != "Discrete":
             raise TypeError(f"DeepQ needs a Discrete action space, but this world has {action_space}.")
         wanted = self.config.stacked_frames
@@ -284,14 +288,20 @@ def take_down(record: Any, reward: Any, rewards: Any) -> None:
 
 
 def stacks_frames(env: Any) -> bool:
-    """Whether a world, or a wrapper around it, says that its observations are the last frames, the newest at the end."""
-    layer = env
+    """Whether a world, or a wrapper around it, says that its observations are the last frames, the newest at the end, and nobody
+    further out has made something else of them."""
+    layer, seen = env, single_space(env)
     while layer is not None:
         if type(layer).__name__ in STACKING or getattr(layer, "stacks_frames", False) is True:
-            return True
+            return bool(single_space(layer) == seen)
         inner = getattr(layer, "envs", None)
         layer = inner[0] if inner else vars(layer).get("env")
     return False
+
+
+def single_space(env: Any) -> Any:
+    """Of the observations of one environment, also if there are several."""
+    return getattr(env, "single_observation_space", env.observation_space)
 
 
 def _under(prefix: str, arrays: storage.Arrays) -> storage.Arrays:

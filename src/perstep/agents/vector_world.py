@@ -76,7 +76,8 @@ class VectorWorld:
         self.num_envs = int(env.num_envs)
         self.mode = autoreset_mode(env)
         self.reset_cost = reset_cost
-        self.seed: int | None = seed  # of the first reset only
+        self.first_seed = seed
+        self.seed: int | None = seed  # of the first reset for learning only
         self.points: NDArray[Any] | None = None  # where the environments are, (E, *shape); None before the first reset
         self._returns = np.zeros(self.num_envs)  # sums of the rewards since the last resets
         # Of NEXT_STEP: who ended in the last step, and what is not yet told of it because the next start is not known.
@@ -87,15 +88,20 @@ class VectorWorld:
         """At least `num_steps` transitions, and no half step of the environments."""
         if self.points is None:
             self.points = learner.read(self.reset(self.seed))
+            self.seed = None
             for env, point in enumerate(self.points):
                 learner.begin(env, point)
         told = 0
-        while told < num_steps:
-            for transition in self.step(learner.read, learner.act_at(self.points), clock + told):
-                if (episode_return := self._ended(transition)) is not None:
-                    learner.note_end(episode_return)
-                learner.learn_from(transition)
-                told += 1
+        try:
+            while told < num_steps:
+                for transition in self.step(learner.read, learner.act_at(self.points), clock + told):
+                    if (episode_return := self._ended(transition)) is not None:
+                        learner.note_end(episode_return)
+                    learner.learn_from(transition)
+                    told += 1
+        except BaseException:  # some environments have moved on and the agent has not: they meet again at a reset
+            self.points = None
+            raise
 
     def follow(
         self, read: Callable[[Any], NDArray[Any]], act: Callable[[NDArray[Any]], NDArray[np.int64]], num_steps: int,
@@ -104,18 +110,22 @@ class VectorWorld:
         """Take a budget of steps without learning, after which learning goes on from a fresh reset; returns all rewards, less
         the cost of resets, and the returns of the episodes that ended."""
         rewards, returns = np.zeros(num_steps), []
-        points = np.array(read(self.reset(self.seed if seed is None else seed)))
+        points = np.array(read(self.reset(self.first_seed if seed is None else seed)))
         moment = 0
-        while moment < num_steps:
-            for transition in self.step(read, act(points), moment):
-                if moment < num_steps:
+        try:
+            while moment < num_steps:
+                for transition in self.step(read, act(points), moment):
+                    episode_return = self._ended(transition)
+                    if moment == num_steps:  # the budget ends within a step of all environments
+                        continue
                     rewards[moment] = transition.reward
                     moment += 1
-                if (episode_return := self._ended(transition)) is not None:
-                    returns.append(episode_return)
-            assert self.points is not None
-            points = self.points
-        self.points = None
+                    if episode_return is not None:
+                        returns.append(episode_return)
+                assert self.points is not None
+                points = self.points
+        finally:  # whatever happens above, learning goes on from a reset
+            self.points = None
         return rewards, np.array(returns)
 
     def _ended(self, transition: Transition) -> float | None:
@@ -130,7 +140,6 @@ class VectorWorld:
     def reset(self, seed: int | None) -> Any:
         """The first observations of all environments."""
         observations, _ = self.env.reset(seed=seed)
-        self.seed = None
         self._over[:] = False
         self._returns[:] = 0.0
         self._untold.clear()

@@ -47,7 +47,7 @@ def as_inputs(kept: NDArray[Any], about: Observations, dtype: torch.dtype, devic
     if about.layout == "discrete":
         return nn.functional.one_hot(batch.long() - about.start, about.count).to(dtype)  # (B, count)
     if not about.is_image:
-        return _scaled(batch, about, dtype).flatten(1)  # (B, numbers)
+        return _scaled(batch, about, dtype).reshape(len(batch), -1)  # (B, numbers)
     if about.layout == "channels-last":
         batch = batch.permute(0, 3, 1, 2)
     elif about.layout == "plane":

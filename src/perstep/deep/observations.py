@@ -9,7 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.schedules import is_finite
+
 Layout = Literal["channels-first", "channels-last", "plane", "vector", "discrete"]
+
+DIMENSIONS = {"channels-first": 3, "channels-last": 3, "plane": 2, "discrete": 0}  # a vector may have any
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,11 @@ class Observations:
                 f"An observation has shape {self.shape}, a batch one dimension more, but {kept.shape} came. "
                 "Where it is a world's own, mend its observation_space."
             )
+        if kept.dtype.kind == "f" and not np.isfinite(kept).all():
+            raise ValueError(
+                "An observation should hold finite numbers, but NaN or infinity came. Mend the world's observations; "
+                "the agent is as it was before this step."
+            )
         if self.layout == "discrete" and not (kept.min() >= self.start and kept.max() < self.start + self.count):
             last = self.start + self.count - 1
             raise ValueError(f"An observation is a number from {self.start} to {last}, but {kept.tolist()} came.")
@@ -67,7 +76,15 @@ class Observations:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Observations:
         """The inverse of to_json."""
-        return cls(**{**values, "shape": tuple(values["shape"])})
+        made = cls(**{**values, "shape": tuple(values["shape"])})
+        kept, dimensions = np.dtype(made.dtype), DIMENSIONS.get(made.layout, -1)
+        whole = all(type(n) is int for n in (*made.shape, made.count, made.start))
+        fits = made.layout == "vector" or len(made.shape) == dimensions
+        numbers = kept.kind in "biuf" and kept.itemsize <= 4 and is_finite(made.scale) and made.scale > 0
+        sizes = whole and min(made.shape, default=1) >= 1 and made.count >= (made.layout == "discrete")
+        if not (fits and numbers and sizes):
+            raise ValueError(f"There are no observations like {values}.")
+        return made
 
 
 def observations_of(space: Any) -> Observations:

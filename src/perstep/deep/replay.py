@@ -7,6 +7,7 @@ observation after a reset, which shares nothing, needs no special case.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from perstep.randomness import Generator, uniform
 SLACK = 32  # one frame more for every so many transitions: the last of an episode, the first of the next
 RINGS = ("before", "after", "oldest", "action", "reward", "masked")  # an entry a transition
 WORTH_SAYING = 100_000_000  # bytes from which an allocation is announced
+MACHINE, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 class Batch(NamedTuple):
@@ -43,7 +45,8 @@ class Replay:
         self.capacity, self.shape, self.stacked, self.num_envs = capacity, shape, stacked, num_envs
         depth, frame = (shape[0], shape[1:]) if stacked else (1, shape)
         num_frames = capacity + capacity // SLACK + 2 * (depth + 1) * num_envs
-        self.num_bytes = num_frames * np.dtype(dtype).itemsize * int(np.prod(frame)) + capacity * (8 * depth + 25)
+        of_a_frame = np.dtype(dtype).itemsize * math.prod(frame)
+        self.num_bytes = num_frames * of_a_frame + capacity * (8 * depth + 25) + num_envs * 8 * depth
         """Memory that it takes when it is full."""
         allow(self.num_bytes, f"a replay of {capacity:,} transitions")
         self._frames = np.zeros((num_frames, *frame), dtype)  # (F, *frame)
@@ -73,6 +76,11 @@ class Replay:
     def __len__(self) -> int:
         return int(self._cursor[2])
 
+    @property
+    def added(self) -> int:
+        """Transitions so far, those that are gone among them."""
+        return int(self._cursor[0])
+
     def start(self, env: int, observation: NDArray[Any]) -> None:
         """The first observation of environment number `env`, or one that follows no transition."""
         self._here[env] = self._keep(env, observation, follows=False)
@@ -87,6 +95,7 @@ class Replay:
         self._before[row] = before % len(self._frames)
         self._after[row] = after % len(self._frames)
         self._oldest[row] = before.min()
+        self._age_those_before(row)
         self._action[row], self._reward[row], self._masked[row] = action, reward, masked
         self._cursor[0] += 1
         self._cursor[2] = min(self._cursor[2] + 1, self.capacity)
@@ -150,6 +159,13 @@ class Replay:
         self._cursor[1] += 1
         return number
 
+    def _age_those_before(self, row: int) -> None:
+        """Transitions are dropped in their order, so none may outlive a later one, of another environment, with older frames."""
+        for back in range(1, int(self._cursor[2]) + 1):
+            if back == self.capacity or self._oldest[row - back] <= self._oldest[row]:
+                return
+            self._oldest[row - back] = self._oldest[row]
+
     def _forget(self) -> None:
         """Drop transitions whose frames have been overwritten, the oldest first."""
         added, frames, size = map(int, self._cursor)
@@ -189,18 +205,26 @@ def available_memory() -> int | None:
     """Bytes that can be taken without swapping: of the machine, and of the container if it has a limit. None if unknown."""
     limits = []
     try:
-        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        fields = dict(line.split(":") for line in MACHINE.read_text().splitlines())
         limits.append(1024 * int(fields["MemAvailable"].split()[0]))
     except (OSError, KeyError, ValueError):
         if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
             limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    for limit, used, stat, cache in (
+        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
     ):
         try:
-            cgroup = Path("/sys/fs/cgroup")
-            limits.append(int((cgroup / limit).read_text()) - int((cgroup / used).read_text()))
+            left = int((CGROUP / limit).read_text()) - int((CGROUP / used).read_text())
         except (OSError, ValueError):  # no container, or no limit ("max")
             continue
+        limits.append(left + _cached(CGROUP / stat, cache))
     return min(limits, default=None)
+
+
+def _cached(stat: Path, name: str) -> int:
+    """Bytes of files that a container counts as used and gives back when they are needed."""
+    try:
+        return int(dict(line.split() for line in stat.read_text().splitlines())[name])
+    except (OSError, ValueError, KeyError):
+        return 0

@@ -35,7 +35,8 @@ class AtariEnv(gymnasium.Env[Any, Any]):
 
     `game`: its name in snake case, as "space_invaders".
     `frame_skip`: screens for which an action is held; the observation is the brighter of the last two.
-    `sticky_actions`: how often the console repeats the last action instead, at each screen (Machado et al. 2018).
+    `sticky_actions`: how often the last action is repeated instead, at each screen (Machado et al. 2018). Done here: the console
+    would keep its last action out of the state that it can save.
     `max_frames`: screens after which a game is cut off (truncated).
     `screen_size`: pixels that the screen is averaged down to.
     `stack`: screens in an observation; after a reset all are the first.
@@ -80,16 +81,19 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         self.game, self.render_mode = game, render_mode
         self.frame_skip, self.noop_max, self.fire, self.life_loss = frame_skip, noop_max, fire, life_loss
         self._clip = CLIPS[reward_clip]
-        self._console, self._rom = open_console(game, sticky_actions, max_frames)
+        check_chance("sticky_actions", sticky_actions)
+        self.sticky_actions = float(sticky_actions)
+        self._console, self._rom = open_console(game, max_frames)
         self._set_up = (mode, difficulty)
         self._load()
         actions = self._console.getLegalActionSet() if full_action_space else self._console.getMinimalActionSet()
         self._actions = list(actions)
-        self._fire = next((action for action in self._actions if action.name == "FIRE"), None)
+        self._fire = next((number for number, action in enumerate(self._actions) if action.name == "FIRE"), None)
         height, width = self._console.getScreenDims()
         self._screens = np.zeros((2, height, width), np.uint8)
         self._shrink = shrinking(height, width, screen_size)
         self._seen = np.zeros((stack, screen_size, screen_size), np.uint8)
+        self._last = 0  # the number of the action that the console has just carried out; 0 is none
         self._lives = 0
         self._life_lost = False  # with life_loss="end": the game is not over
         self._score = 0.0
@@ -114,7 +118,7 @@ class AtariEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: int) -> tuple[Bytes, float, bool, bool, dict[str, Any]]:
         """Hold an action for `frame_skip` screens."""
-        points = self._hold(self._actions[action])
+        points = self._hold(action)
         self._score += points
         reward = self._clip(points)
         over, truncated = self._console.game_over(with_truncation=False), self._console.game_truncated()
@@ -144,6 +148,7 @@ class AtariEnv(gymnasium.Env[Any, Any]):
                 "game": self.game,
                 "console": console,
                 "seen": seen,
+                "last": self._last,
                 "lives": self._lives,
                 "life_lost": self._life_lost,
                 "score": self._score,
@@ -157,7 +162,14 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         taken = json.loads(text)
         if taken["game"] != self.game:
             raise ValueError(f"This is a game of {self.game}, but a state of {taken['game']} came.")
-        self._console.restoreSystemState(ALEState(base64.b64decode(taken["console"])))
+        last = int(taken["last"])
+        if not 0 <= last < len(self._actions):
+            raise ValueError(f"{self.game} has the actions 0 to {len(self._actions) - 1}, but {last} came.")
+        try:
+            self._console.restoreSystemState(ALEState(base64.b64decode(taken["console"])))
+        except (SystemError, RuntimeError) as error:  # whatever the console says of bytes that are no state of it
+            raise ValueError(f"The state of the console is damaged: {error}") from error
+        self._last = last
         self._seen = np.frombuffer(base64.b64decode(taken["seen"]), np.uint8).reshape(self._seen.shape).copy()
         self._lives, self._life_lost, self._score = int(taken["lives"]), bool(taken["life_lost"]), float(taken["score"])
 
@@ -175,7 +187,7 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         from ale_py import Action
 
         self._console.reset_game()
-        self._score = 0.0
+        self._score, self._last = 0.0, 0
         for _ in range(int(self.np_random.integers(1, self.noop_max + 1)) if self.noop_max else 0):
             self._console.act(Action.NOOP)
             if self._console.game_over():
@@ -185,14 +197,18 @@ class AtariEnv(gymnasium.Env[Any, Any]):
 
     def _press_fire(self) -> None:
         if self._fire is not None:
-            self._console.act(self._fire)
+            self._score += self._console.act(self._actions[self._fire])
+            self._last = self._fire
 
-    def _hold(self, action: Any) -> float:
+    def _hold(self, action: int) -> float:
         """The points of `frame_skip` screens with an action held; the last two screens are kept."""
         points = 0.0
         self._screens[:] = 0
+        sticks = self.np_random.random(self.frame_skip) < self.sticky_actions
         for left in range(self.frame_skip, 0, -1):
-            points += self._console.act(action)
+            if not sticks[left - 1]:
+                self._last = action
+            points += self._console.act(self._actions[self._last])
             over = self._console.game_over()
             if left <= 2 or over:
                 self._console.getScreenGrayscale(self._screens[left % 2])
@@ -207,6 +223,12 @@ class AtariEnv(gymnasium.Env[Any, Any]):
 
     def _info(self) -> dict[str, Any]:
         return {"lives": self._lives, "score": self._score}
+
+
+def check_chance(name: str, value: Any) -> None:
+    """Refuse what is no probability below 1."""
+    if not isinstance(value, int | float) or not 0.0 <= value < 1.0:
+        raise ValueError(f"{name} must be a chance from 0 to below 1, but {value!r} came.")
 
 
 class Shrink(NamedTuple):
@@ -264,7 +286,7 @@ def games() -> list[str]:
     return list(roms.get_all_rom_ids())
 
 
-def open_console(game: str, sticky_actions: float, max_frames: int) -> tuple[Any, Any]:
+def open_console(game: str, max_frames: int) -> tuple[Any, Any]:
     """A console without a cartridge, and the cartridge of a game."""
     if game not in (known := games()):
         raise unknown("game of the Arcade Learning Environment", game, known)
@@ -277,7 +299,7 @@ def open_console(game: str, sticky_actions: float, max_frames: int) -> tuple[Any
         )
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # before the first console, which would introduce itself
     console = ale_py.ALEInterface()
-    console.setFloat("repeat_action_probability", sticky_actions)
+    console.setFloat("repeat_action_probability", 0.0)  # see AtariEnv
     console.setInt("max_num_frames_per_episode", max_frames)
     return console, path
 

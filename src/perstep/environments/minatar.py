@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.environments.atari import check_chance
 from perstep.errors import unknown
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
@@ -39,6 +40,7 @@ class MinAtarEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         if game not in GAMES:
             raise unknown("game of MinAtar", game, GAMES)
+        check_chance("sticky_actions", sticky_actions)
         try:
             from minatar import Environment
         except ModuleNotFoundError as error:

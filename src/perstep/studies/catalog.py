@@ -190,6 +190,12 @@ def _deep(algorithm: str) -> dict[str, Any]:
         "target_step_size": 0.005,
         "huber": 1.0,
         "initial_average_reward": 0.25,
+        # What the paper does not say (docs/learners/deep-q.md): here by name, so that no run hangs on a default.
+        "initial_epsilon": 1.0,
+        "epsilon": 0.05,
+        "epsilon_steps": 50_000,
+        "update_every": 4,
+        "adam_epsilon": 1e-8,
         **tracking,
     }
 
