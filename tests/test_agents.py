@@ -469,7 +469,7 @@ def test_evaluation_where_no_copy_can_be_made():
     agent = perstep.QLearning(tape, seed=7).learn(2)
     agent.evaluate(3)
     agent.learn(1)
-    assert [call for call in tape.calls if call[0] == "reset"] == [("reset", 7), ("reset", None), ("reset", None)]
+    assert [call for call in tape.calls if call[0] == "reset"] == [("reset", 7), ("reset", 7), ("reset", None)]
 
 
 # --- Forms of worlds
@@ -637,9 +637,13 @@ class Listener:
 
     def __init__(self):
         self.told: list[Any] = []
+        self.returns: list[float] = []
 
     def read(self, observation):
         return f"s{observation}"
+
+    def note_end(self, episode_return):
+        self.returns.append(episode_return)
 
     def act(self, point):
         self.told.append(("act", point))
@@ -656,6 +660,7 @@ def test_the_tape_of_calls(termination):
     world = GymnasiumWorld(tape, termination, 0.5, seed=9)
     world.learn(listener, 0, 4)
     world.learn(listener, 4, 2)  # in two pieces, as if in one
+    assert listener.returns == [3.0, 3.0, 9.0]  # of the episodes that ended or were cut off, without the cost of resets
     masked = [termination == "mask" and end for end in ENDS]
     assert listener.told == [
         ("act", "s0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import signal
 import subprocess
@@ -162,10 +163,48 @@ def test_mistakes(
     ],
 )
 def test_flags_that_cannot_be_read(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["train", "d2-q", RED_PILL, *words])
-    assert caught.value.code == 2
-    assert sentence in capsys.readouterr().err
+    assert main(["train", "d2-q", RED_PILL, *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("perstep: ")
+    assert said.endswith(" See perstep train d2-q --help.\n")
+    assert said.count("\n") == 1
+    assert sentence in said
+
+
+@pytest.mark.parametrize("columns", ["50", "200"])
+def test_several_things_missing_are_one_line(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["train", "d2-q", "--steps", "5"]) == 2
+    missing = "perstep: Missing from perstep train d2-q: WORLD --out PATH. See perstep train d2-q --help.\n"
+    assert capsys.readouterr().err == missing
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["--help"], ["train", "--help"], ["evaluate", "agent", "--json"]], ids=" ".join
+)
+def test_a_reader_that_has_gone_is_no_mistake(words: list[str], tmp_path: Path) -> None:
+    if "agent" in words:
+        perstep.QLearning(RED_PILL).learn(10).save(tmp_path / "agent")
+    read, write = os.pipe()
+    os.close(read)
+    words = [str(tmp_path / word) if word == "agent" else word for word in words]
+    done = subprocess.run(
+        [sys.executable, "-m", "perstep.cli", *words], stdout=write, stderr=subprocess.PIPE, text=True
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_another_pipe_that_breaks_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(words: list[str]) -> int:
+        raise BrokenPipeError("a worker has gone")
+
+    monkeypatch.setattr("perstep.cli.train", broken)
+    assert main(["train"]) == 2
+    assert capsys.readouterr().err == "perstep: a worker has gone\n"
 
 
 def test_debugging_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 import perstep
 from perstep import interaction
 from perstep.algorithms import ALGORITHMS, algorithm
-from perstep.config import ActorCriticConfig, LearnerConfig, QLearningConfig, TDLearningConfig
+from perstep.config import ActorCriticConfig, DeepQConfig, LearnerConfig, QLearningConfig, TDLearningConfig
 from perstep.errors import UnknownName, unknown
 from perstep.rules import RULES
 
@@ -346,3 +346,27 @@ def test_unknown_algorithm():
         algorithm("d2q")
     with pytest.raises(UnknownName, match="Known: d2-actor-critic"):
         perstep.make_agent("sarsa!", "perstep/TwoLoop-v0")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        ("compile", 1, "compile must be True or False, but 1 came"),
+        ("compile", "no", "compile must be True or False, but 'no' came"),
+        ("stacked_frames", 4, "stacked_frames must be True, False or None, but 4 came"),
+        ("device", None, "device must be a name such as 'auto', 'cpu' or 'cuda', but None came"),
+        ("hidden", 3.5, "hidden must be a size or a sequence of sizes, such as (64, 64), but 3.5 came"),
+        ("hidden", None, "hidden must be a size or a sequence of sizes, such as (64, 64), but None came"),
+        ("hidden", "64", "hidden must be a size or a sequence of sizes, such as (64, 64), but '64' came"),
+        ("hidden", (8, 0), "A size in hidden must be a whole number of at least 1, but 0 came"),
+        ("hidden", True, "A size in hidden must be a whole number of at least 1, but True came"),
+    ],
+)
+def test_impossible_settings_of_deep_q(setting, value, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        DeepQConfig(**{setting: value})
+
+
+def test_hidden_layers_in_any_form():
+    for hidden in (np.int64(5), 5, [5], (5,), np.array([5])):
+        assert DeepQConfig(hidden=hidden).hidden == (5,)

@@ -341,3 +341,39 @@ def test_a_wrapped_world_is_not_made_from_the_file(tmp_path):
     with pytest.warns(UserWarning, match="goes on from a fresh reset of the world"):
         resumed = perstep.load(tmp_path / "a.safetensors", env=env)
     assert resumed.learn(50).steps == 100
+
+
+class Seeded(Walk):
+    """Remembers the seeds of its resets."""
+
+    def reset(self, *, seed=None, options=None):
+        vars(self).setdefault("seeds", []).append(seed)
+        return super().reset(seed=seed, options=options)
+
+
+@pytest.mark.parametrize("box", [False, True])
+def test_no_opening_comes_twice_and_every_load_tells_of_the_reset(tmp_path, box):
+    kind, path, seeds = perstep.ActorCritic if box else perstep.QLearning, tmp_path / "a.safetensors", []
+    kind(Seeded(box), seed=1).save(path)
+    assert read(path)[1]["world"]["resumes"] == "from the same state"  # that before the first reset
+    for begin in range(3):
+        env = Seeded(box)
+        if begin:
+            with pytest.warns(UserWarning, match="fresh reset"):
+                perstep.load(path, env=env).save(path)  # which changes nothing
+            assert read(path)[1]["world"]["resumes"] == "from a fresh reset"
+            with pytest.warns(UserWarning, match="fresh reset"):
+                agent = perstep.load(path, env=env)
+        else:
+            agent = perstep.load(path, env=env)
+        agent.learn(50).save(path)
+        seeds.append(env.seeds[0])
+    assert seeds[0] == 1
+    assert len(set(seeds)) == 3
+
+
+def test_a_compiled_world_goes_on_from_the_same_state_after_a_load(tmp_path):
+    path = tmp_path / "a.safetensors"
+    perstep.ActorCritic("perstep/InvertedPendulum-v0").learn(50).save(path)
+    perstep.load(path).save(path)
+    assert read(path)[1]["world"]["resumes"] == "from the same state"

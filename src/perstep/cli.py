@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shlex
 import sys
 import warnings
@@ -35,6 +36,7 @@ Reinforcement learning in tasks that never end: the average reward per step and 
   perstep --version
 """
 
+GONE = 141  # exit code of what writes into a pipe that nobody reads: 128 + SIGPIPE
 EXTRAS = {"torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray"}
 WORLDS = {
     "perstep/RedPillBluePill-v0": "two worlds to live in, one calm, one better on average but split (the paper's first)",
@@ -52,21 +54,52 @@ WORLDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; what goes wrong is one line on stderr, and exit code 2."""
+    """Run a command; what goes wrong is one line on stderr, and exit code 2. A reader that has gone, as `head`, is no mistake."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         with warnings.catch_warnings():
             if not os.environ.get("PERSTEP_DEBUG"):
                 warnings.showwarning = _show_warning
-            return _run(words)
+            return _flushed(words)
     except KeyboardInterrupt:
         print("perstep: stopped", file=sys.stderr)
         return 130
+    except SystemExit as left:
+        if isinstance(left.__context__, BrokenPipeError):  # rich leaves like this
+            return GONE
+        raise
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _reader_has_gone():
+            return GONE
         if os.environ.get("PERSTEP_DEBUG") or not isinstance(error, _expected()):
             raise
         print(f"perstep: {_sentence(error)}", file=sys.stderr)
         return 2
+
+
+def _flushed(words: list[str]) -> int:
+    try:
+        code = _run(words)
+    except SystemExit:  # after help
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()  # or Python would meet a broken pipe when it ends, and complain
+    return code
+
+
+def _reader_has_gone() -> bool:
+    """Whether nobody reads what is printed, which is then dropped; other pipes may break too, as those to workers."""
+    gone = False
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            poll = select.poll()
+            poll.register(stream.fileno(), 0)
+        except OSError:  # no file, as where tests look at what is printed
+            continue
+        if any(event & select.POLLERR for _, event in poll.poll(0)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            gone = True
+    return gone
 
 
 def _run(words: list[str]) -> int:
@@ -185,9 +218,9 @@ def _show_run(agent: Agent, folder: Path) -> None:
     exact = training.read_record(folder).get("exact") or {}
     console.print(live.learnt_table(training.moment(agent), exact))
     for name in training.FILES:
-        if (folder / name).exists():
+        if (folder / name).exists() and training.is_current(folder, name):
             console.print(f"[dim]{folder / name}[/]", soft_wrap=True, highlight=False)
-    if next(folder.glob("events.out.tfevents.*"), None) is not None:
+    if training.is_current(folder, training.EVENTS):
         console.print(f"[dim]tensorboard --logdir {folder}[/]", soft_wrap=True, highlight=False)
 
 
@@ -210,9 +243,9 @@ class EvaluateFlags:
     world_settings: tuple[str, ...] = ()
     """Settings of that world, as order=accept-first."""
     video: Annotated[Path | None, arg(aliases=("--gif",))] = None
-    """File for a film of the first steps, .gif or .mp4, where the world can draw itself."""
+    """File for a film, .gif or .mp4, where the world can draw itself: the evaluation from its first step."""
     video_steps: Annotated[int, arg(aliases=("--gif-steps",))] = 200
-    """How many steps the film shows."""
+    """How many steps the film shows; where these are more than --steps, it goes on beyond what is measured."""
 
 
 def evaluate(words: list[str]) -> int:

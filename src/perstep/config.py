@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -291,9 +292,17 @@ class DeepQConfig(LearnerConfig):
         choice("reward_tracking", self.reward_tracking, ("per-sample", "batch-mean"))
         choice("network", self.network, ("auto", "atari", "minatar", "perceptron"))
         choice("precision", self.precision, ("float32", "bfloat16"))
-        sizes = (
-            (self.hidden,) if isinstance(self.hidden, int) else self.hidden
-        )  # lists come from files and command lines
+        if not isinstance(self.compile, bool):
+            raise ValueError(f"compile must be True or False, but {self.compile!r} came.")
+        if not isinstance(self.stacked_frames, bool | None):
+            raise ValueError(f"stacked_frames must be True, False or None, but {self.stacked_frames!r} came.")
+        if not isinstance(self.device, str):
+            raise ValueError(f"device must be a name such as 'auto', 'cpu' or 'cuda', but {self.device!r} came.")
+        sizes = (self.hidden,) if isinstance(self.hidden, numbers.Integral) else self.hidden
+        if isinstance(sizes, str) or not isinstance(sizes, Iterable):  # lists come from files and command lines
+            raise ValueError(
+                f"hidden must be a size or a sequence of sizes, such as (64, 64), but {self.hidden!r} came."
+            )
         object.__setattr__(self, "hidden", tuple(count("A size in hidden", size, 1) for size in sizes))
         if self.learning_starts > self.replay_capacity:
             raise ValueError(

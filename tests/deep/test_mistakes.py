@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import perstep
 from perstep import storage, training
 from perstep.cli import main
+from troubled_worlds import BAD_SEED, BAD_STEP, HugeWorld
 
 pytest.importorskip("torch")
 
@@ -138,6 +140,41 @@ def test_a_loss_that_is_no_number_stops_and_saves(
     with pytest.warns(UserWarning, match="fresh reset"):
         agent = perstep.load(tmp_path / training.AGENT, gymnasium.make("troubled_worlds:Huge-v0"))
     assert np.cumsum(training.metrics_frame(agent)["window"])[-1] == steps
+
+
+@pytest.mark.parametrize("algorithm", ["d2-q", "d2-deep-q"])
+def test_a_reward_that_is_no_number_stops_and_saves(
+    algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = SMALL if algorithm == "d2-deep-q" else ["--quiet"]
+    words = ["train", algorithm, "troubled_worlds:NaN-v0", *small, "--seed", str(BAD_SEED), "--steps", "1000"]
+    assert main([*words, "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(
+        f"perstep: Stopped at step {BAD_STEP - 1}. At step {BAD_STEP - 1} the world should give one finite"
+    )
+    assert said.endswith(f"The checkpoint is {tmp_path / training.AGENT}\n")
+    assert storage.read(tmp_path / training.AGENT)[1]["steps"] == BAD_STEP - 1
+    assert json.loads((tmp_path / training.RUN).read_text())["finished"] is False
+
+
+def test_an_observation_that_is_no_number_stops_and_saves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = HugeWorld.step
+
+    def bad_step(self: HugeWorld, action: int) -> Any:
+        observation, *rest = step(self, action)
+        return observation * (np.nan if self.steps == BAD_STEP else 1.0), *rest
+
+    monkeypatch.setattr(HugeWorld, "step", bad_step)
+    words = ["train", "d2-deep-q", "troubled_worlds:Huge-v0", *SMALL, "--steps", "1000", "--out", str(tmp_path)]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"perstep: Stopped at step {BAD_STEP - 1}. An observation should hold finite numbers")
+    assert said.endswith(f"The checkpoint is {tmp_path / training.AGENT}\n")
+    assert storage.read(tmp_path / training.AGENT)[1]["steps"] == BAD_STEP - 1
 
 
 def test_estimates_that_run_away_leave_the_last_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

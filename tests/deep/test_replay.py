@@ -171,3 +171,37 @@ def test_larger_than_memory_is_refused(monkeypatch):
 def test_available_memory_is_a_sensible_number():
     free = replay_module.available_memory()
     assert free is None or 10_000_000 < free < 1e15
+
+
+def test_a_container_counts_files_that_it_can_give_back(monkeypatch, tmp_path):
+    monkeypatch.setattr(replay_module, "CGROUP", tmp_path)
+    monkeypatch.setattr(replay_module, "MACHINE", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
+    assert replay_module.available_memory() == 8_192_000_000
+    (tmp_path / "memory.max").write_text("4000000000\n")
+    (tmp_path / "memory.current").write_text("3900000000\n")
+    assert replay_module.available_memory() == 100_000_000
+    (tmp_path / "memory.stat").write_text("anon 1000000000\ninactive_file 2500000000\nactive_file 400000000\n")
+    assert replay_module.available_memory() == 2_600_000_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert replay_module.available_memory() == 8_192_000_000
+
+
+def test_a_slow_environment_never_shows_the_frames_of_another():
+    rng = np.random.default_rng(0)
+    replay = Replay(64, (DEPTH, SIZE, SIZE), "uint8", stacked=True, num_envs=2, batch_size=16)
+    streams = [Stream(rng, "first") for _ in range(2)]
+    here = [stream.reset().copy() for stream in streams]
+    for env in range(2):
+        replay.start(env, here[env])
+    told = {}
+    for t in range(600):
+        env = 1 if t % 40 == 39 else 0  # the other one waits, while frames of the first fill the ring
+        following, resume = streams[env].step(), streams[env].reset()
+        reward = float(rng.normal())
+        told[reward] = (here[env].copy(), t % 5, reward, following.copy(), False)
+        replay.add(env, t % 5, reward, following, False, resume)
+        here[env] = resume
+        if len(replay):
+            assert all(same(row, told[row[2]]) for row in rows_of(replay, 3, seed=t))
+    assert len(replay) > 10

@@ -150,7 +150,7 @@ def test_a_file_of_another_network_is_refused(tmp_path):
     arrays, metadata = storage.read(path)
     storage.write(path, arrays, {**metadata, "config": {**metadata["config"], "hidden": [9]}})
     with pytest.raises(
-        storage.BadFile, match=r"online\.body\.fc1\.weight of shape \(8, 4\) is there instead of \(9, 4\)"
+        storage.BadFile, match=r"hold learner\.online\.body\.fc1\.weight of shape \(9, 4\), but \(8, 4\) is there"
     ):
         perstep.load(path)
     storage.write(path, {name: array for name, array in arrays.items() if "exp_avg" not in name}, metadata)
@@ -183,3 +183,133 @@ def test_without_the_replay_a_file_is_small_and_learning_fills_it_again(tmp_path
     assert agent.action_values(point).shape == (2,)
     assert (tmp_path / "light").stat().st_size < (tmp_path / "whole").stat().st_size
     assert json.dumps(storage.read(tmp_path / "light")[1])
+
+
+HUGE = 10**12
+HOSTILE = {
+    "hidden": (("config", "hidden"), [HUGE]),
+    "layers": (("config", "hidden"), [HUGE, HUGE, HUGE]),
+    "return quantiles": (("config", "num_return_quantiles"), HUGE),
+    "batch": (("config", "batch_size"), HUGE),
+    "states": (("world", "spaces", "observations", "count"), HUGE),
+    "no states": (("world", "spaces", "observations", "count"), 0),
+    "actions": (("world", "spaces", "actions", "sizes"), [HUGE]),
+    "environments": (("world", "spaces", "num_envs"), HUGE),
+    "layout": (("world", "spaces", "observations", "layout"), "plane"),
+    "objects": (("world", "spaces", "observations", "dtype"), "O"),
+    "wide": (("world", "spaces", "observations", "dtype"), "float64"),
+    "shape": (("world", "spaces", "observations", "shape"), [-1]),
+    "half a shape": (("world", "spaces", "observations", "shape"), [1.5]),
+}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    path = tmp_path_factory.mktemp("lake") / "agent"
+    perstep.DeepQ("FrozenLake-v1", **SHORT, hidden=(8,)).learn(50).save(path)
+    return storage.read(path)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["world", "no world"])
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_file_that_claims_to_be_larger_takes_no_memory(hostile, named, lake, tmp_path, monkeypatch):
+    arrays, metadata = lake
+    metadata = json.loads(json.dumps(metadata))
+    keys, value = HOSTILE[hostile]
+    place = metadata
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    if not named:
+        del metadata["world"]["kwargs"]
+    storage.write(tmp_path / "agent", arrays, metadata)
+
+    def made(*args, **settings):
+        raise AssertionError("It should be refused before the agent is made.")
+
+    monkeypatch.setattr("perstep.agents.deep_q.DeepQ.__init__", made)
+    with pytest.raises(storage.BadFile):
+        perstep.load(tmp_path / "agent")
+
+
+def test_a_world_of_other_sizes_than_the_file_says_is_refused(lake, tmp_path):
+    arrays, metadata = lake
+    metadata = json.loads(json.dumps(metadata))
+    metadata["world"]["kwargs"]["map_name"] = "8x8"
+    storage.write(tmp_path / "agent", arrays, metadata)
+    with pytest.raises(storage.BadFile, match=r"world should have observations and actions like .*count=16.*count=64"):
+        perstep.load(tmp_path / "agent")
+
+
+BAD_NUMBERS = {
+    "online.head.weight": np.nan,
+    "target.head.bias": np.inf,
+    "adam.exp_avg.head.bias": -np.inf,
+    "adam.exp_avg_sq.head.bias": -1.0,
+}
+
+
+@pytest.mark.parametrize("name", BAD_NUMBERS)
+def test_weights_that_are_no_numbers_are_refused(name, lake, tmp_path):
+    arrays, metadata = lake
+    damaged = arrays[f"learner.{name}"].copy()
+    damaged.flat[0] = BAD_NUMBERS[name]
+    storage.write(tmp_path / "agent", {**arrays, f"learner.{name}": damaged}, metadata)
+    with pytest.raises(storage.BadFile, match=f"{name} is there with NaN or"):
+        perstep.load(tmp_path / "agent")
+    storage.write(tmp_path / "agent", {**arrays, f"learner.{name}": np.ones(damaged.shape, np.int32)}, metadata)
+    with pytest.raises(storage.BadFile, match=f"{name} of int32 is there instead of floating"):
+        perstep.load(tmp_path / "agent")
+
+
+@pytest.mark.parametrize("updates", [np.array([-1]), np.array([1.5]), np.array([1, 2])])
+def test_impossible_updates(updates, lake, tmp_path):
+    arrays, metadata = lake
+    storage.write(tmp_path / "agent", {**arrays, "learner.updates": updates}, metadata)
+    with pytest.raises(storage.BadFile, match="instead of one whole number from 0"):
+        perstep.load(tmp_path / "agent")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_an_agent_from_a_gpu_goes_on_without_one(lake, tmp_path):
+    arrays, metadata = lake
+    path = tmp_path / "agent"
+    storage.write(path, arrays, {**metadata, "config": {**metadata["config"], "device": "cuda"}})
+    with pytest.warns(
+        UserWarning, match="saved with device='cuda', which is not here, so it goes on with the CPU"
+    ) as told:
+        agent = perstep.load(path)
+    assert told[0].filename == __file__
+    assert agent.learn(10).steps == 60
+    agent.save(path)
+    assert storage.read(path)[1]["config"]["device"] == "cuda"  # for a machine that has one
+    storage.write(path, arrays, {**metadata, "config": {**metadata["config"], "device": "abacus"}})
+    with pytest.raises(storage.BadFile, match="no device 'abacus'"):
+        perstep.load(path)
+
+
+class Seeds(gymnasium.vector.VectorWrapper):
+    """Remembers the seeds of its resets."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.seeds = []
+
+    def reset(self, *, seed=None, options=None):
+        self.seeds.append(seed)
+        return super().reset(seed=seed, options=options)
+
+
+def test_a_vector_environment_goes_on_with_another_opening(tmp_path):
+    seeds = []
+    for begin in range(3):
+        env = Seeds(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
+        if begin:
+            with pytest.warns(UserWarning, match="fresh reset"):
+                agent = perstep.load(tmp_path / "agent", env=env)
+        else:
+            agent = perstep.DeepQ(env, **SHORT)
+        agent.learn(20).save(tmp_path / "agent")
+        seeds.append(env.seeds[0])
+    assert seeds[0] == 0
+    assert len(set(seeds)) == 3

@@ -99,7 +99,10 @@ def test_minatar_s_settings_come_from_a_part_of_atari_s_grid():
         assert study.game == tuning.game == like.game
         assert study.settings == [study.tuned]
         assert study.tuned in tuning.settings
-        assert dict(study.fixed) == like.fixed | {"epsilon_steps": 25_000, "update_every": 8}  # less to do, on two cores
+        assert dict(study.fixed) == like.fixed | {
+            "epsilon_steps": 25_000,
+            "update_every": 8,
+        }  # less to do, on two cores
         assert study.fixed == tuning.fixed
         assert all(set(values) <= set(like.grid[name]) for name, values in tuning.grid.items())
         assert not set(study.seeds) & set(tuning.seeds)  # what picked the setting has no part in its results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_the_late_return_is_that_of_the_last_tenth(tmp_path):
     np.testing.assert_array_equal(late_returns(results, results.studies["Breakout/d2-deep-q"]), [2.0, 5.0])
     with pytest.raises(MissingRuns, match="No episode ended late in a run of minatar/Breakout/d3-deep-q"):
         late_returns(results, results.studies["Breakout/d3-deep-q"])
+
+
+def test_a_short_run_says_how_much_of_it_is_late(tmp_path):
+    for steps, window, words in ((200, 200, "over all 200 steps"), (1000, 300, "over the last 300 steps")):
+        studies = [replace(study, steps=steps, window=window) for study in MINATAR]
+        results = results_of(tmp_path / str(steps), studies)
+        for rule in ("differential", "d2", "d3"):
+            write_returns(results, f"Breakout/{rule}-deep-q", [level(1.0, steps // window)] * 2)
+        assert claims(results)[0].measured.startswith(words)
 
 
 def test_games_without_runs_are_left_out(tmp_path):

@@ -231,3 +231,15 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "perstep: evaluation at step 500: average reward" in said.err
     assert str(tmp_path / training.EVALUATIONS) in said.out
     assert evaluations(tmp_path)["deterministic"].to_list() == [True, True]
+
+
+def test_what_an_earlier_call_left_is_no_result_of_this_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tensorboard")
+    words = ["train", "d2-q", "perstep/RedPillBluePill-v0", "--out", str(tmp_path), "--quiet", "--resume"]
+    also = ["--evaluate-every", "500", "--evaluate-steps", "10", "--tensorboard"]
+    for steps, flags, listed in (("1000", also, True), ("1000", [], True), ("1500", [], False), ("2000", also, True)):
+        assert main([*words, "--steps", steps, *flags]) == 0
+        out = capsys.readouterr().out
+        assert str(tmp_path / training.METRICS) in out
+        assert (str(tmp_path / training.EVALUATIONS) in out) is listed
+        assert (f"tensorboard --logdir {tmp_path}" in out) is listed

@@ -14,7 +14,7 @@ from perstep import training
 from perstep.cli import main
 from perstep.config import QLearningConfig
 from perstep.training import Plan
-from perstep.training.events import EventWriter
+from perstep.training.events import EventWriter, totals
 from perstep.training.task import Task
 from same_runs import Crash
 
@@ -65,7 +65,7 @@ def test_tensorboard_itself_makes_distributions_of_them(tmp_path: Path) -> None:
     from tensorboard.util.tensor_util import make_ndarray
 
     agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4).learn(100)
-    with EventWriter(tmp_path) as events:
+    with EventWriter(tmp_path, begin=agent) as events:
         events.write(agent)
     found = EventAccumulator(str(tmp_path))
     found.Reload()
@@ -144,3 +144,30 @@ def test_the_end_says_how_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["train", "d2-q", "FrozenLake-v1", "--steps", "200", "--out", str(tmp_path), "--tensorboard", "--quiet"]
     assert main(words) == 0
     assert f"tensorboard --logdir {tmp_path}" in capsys.readouterr().out
+
+
+def test_the_first_stretch_is_in_the_first_entry(tmp_path: Path) -> None:
+    agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4)
+    for name in ("first", "second"):
+        before, earned = agent.steps, totals(agent).rewards
+        with EventWriter(tmp_path / name, begin=agent if agent.steps else 0) as events:
+            assert events.last_step == before
+            agent.learn(1000, callback=events)
+            written = events.last_step
+        found = read(tmp_path / name)
+        entries = steps(found, "reward_rate")
+        assert entries == steps(found, "average_reward")
+        assert written == entries[-1]
+        rates = np.array(numbers(found, "reward_rate"))
+        if written == agent.steps:
+            assert rates @ np.diff([before, *entries]) == pytest.approx(totals(agent).rewards - earned, abs=1e-3)
+
+
+def test_the_last_step_is_one_with_an_entry(tmp_path: Path) -> None:
+    agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4).learn(100)
+    with EventWriter(tmp_path, every=1000, begin=agent.steps) as events:
+        agent.learn(500, callback=events)
+        assert events.last_step == 100
+        events.write(agent)
+        assert events.last_step == 600
+    assert steps(read(tmp_path), "average_reward") == [600]

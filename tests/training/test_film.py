@@ -8,13 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium.wrappers import TransformReward
 from PIL import Image
 
 import perstep
 from perstep import training
 from perstep.cli import main
-from perstep.training.film import film
+from perstep.training.film import drawn_world, film
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -110,6 +113,11 @@ def test_a_run_leaves_a_film_of_its_end(tmp_path: Path, capsys: pytest.CaptureFi
     first = path.read_bytes()
     assert main([*words, "--steps", "500", "--resume", "--film"]) == 0
     assert path.read_bytes() == first
+    assert main([*words, "--steps", "500", "--resume"]) == 0
+    assert str(path) in capsys.readouterr().out
+    assert main([*words, "--steps", "3000", "--resume"]) == 0
+    assert path.read_bytes() == first
+    assert str(path) not in capsys.readouterr().out, "It shows the agent as it was."
     assert main([*words, "--steps", "3000", "--resume", "--film"]) == 0
     assert path.read_bytes() != first
     assert str(path) in capsys.readouterr().out
@@ -120,3 +128,76 @@ def test_what_cannot_be_filmed_is_said_at_the_beginning(tmp_path: Path, capsys: 
     assert main(words) == 2
     assert "numbers without a picture" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
+
+
+def test_a_film_has_the_threads_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    agent = perstep.DeepQ("CartPole-v1", hidden=(8,), replay_capacity=50, learning_starts=50, threads=2, epsilon=0.0)
+    seen, choose = set(), agent._choose
+
+    def chosen(*given: Any) -> Any:
+        seen.add(torch.get_num_threads())
+        return choose(*given)
+
+    monkeypatch.setattr(agent, "_choose", chosen)
+    monkeypatch.setattr("perstep.training.film.drawn_world", lambda agent: Drawn("CartPole-v1"))
+    before = torch.get_num_threads()
+    film(agent, tmp_path / "a.gif", 4)
+    assert seen == {2}
+    assert torch.get_num_threads() == before
+
+
+class Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A world with an empty picture, for which no library is needed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(gymnasium.make(name))
+
+    def render(self) -> Any:
+        return np.zeros((8, 8, 3), np.uint8)
+
+
+class Silent(TransformReward[Any, Any]):
+    """Says that it is the plain world."""
+
+    @property
+    def spec(self) -> Any:
+        return self.env.spec
+
+
+def test_a_world_whose_wrappers_nobody_tells_is_not_filmed() -> None:
+    agent = perstep.ActorCritic(Silent(gymnasium.make(PENDULUM), lambda reward: -float(reward)))
+    with pytest.raises(ValueError, match=r"but the agent's world is .*Silent, .* does not tell all its"):
+        drawn_world(agent)
+
+
+def test_films_of_vector_environments_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    agent = perstep.DeepQ(env, hidden=(8,), replay_capacity=50, learning_starts=50).learn(10)
+    agent.save(tmp_path / "agent", replay=False)
+    for one in (agent, perstep.load(tmp_path / "agent")):
+        with pytest.raises(
+            ValueError, match=r"Films of vector environments cannot be made.*single environment.*--world"
+        ):
+            film(one, tmp_path / "a.gif", 4)
+    with pytest.warns(UserWarning, match="fresh reset"):
+        single = perstep.load(tmp_path / "agent", env=gymnasium.make("CartPole-v1"))
+    drawn_world(single).close()  # as it was told
+
+
+def test_a_library_for_pictures_that_is_missing_is_said_at_the_beginning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)  # not installed
+    out = tmp_path / "a"
+    words = ["train", "d2-actor-critic", "MountainCar-v0", "--out", str(out), "--quiet"]
+    assert main([*words, "--steps", "1e9", "--film"]) == 2
+    said = capsys.readouterr().err
+    assert "should draw itself, but it cannot: pygame is not installed, run `pip install" in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+    assert main([*words, "--steps", "100"]) == 0
+    before = (out / training.RUN).read_bytes()
+    assert main([*words, "--steps", "1e9", "--film", "--resume"]) == 2
+    assert (out / training.RUN).read_bytes() == before

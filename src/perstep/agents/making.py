@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import os
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from perstep import storage
 from perstep.agents.actor_critic import ActorCritic, tile_coder
 from perstep.agents.agent import FORMAT, Agent
 from perstep.agents.deep_q import DeepQ
 from perstep.agents.tables import QLearning, TDLearning
-from perstep.agents.worlds import reopen
+from perstep.agents.worlds import reopen, start_anew
 from perstep.algorithms import algorithm
-from perstep.config import ActorCriticConfig, DeepQConfig, LearnerConfig, QLearningConfig, TDLearningConfig
-from perstep.environments.spaces import Numbering
+from perstep.config import ActorCriticConfig, DeepQConfig, LearnerConfig, QLearningConfig, TDLearningConfig, count
+from perstep.deep.observations import Observations, observations_of
+from perstep.deep.replay import available_memory
+from perstep.environments.spaces import Numbering, numbering
 from perstep.errors import unknown
 
 if TYPE_CHECKING:
@@ -48,11 +55,16 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
         config, about = AGENTS[kind].Config.from_json(metadata["config"]), metadata["world"]
         _check_sizes(config, about, arrays)
         world = reopen(about, arrays) if env is None else env
+        if env is None and isinstance(config, DeepQConfig):
+            _has_spaces(world, about)
         given = (arrays["policy"],) if kind == "TDLearning" else ()
+        here = _on_this_machine(config)
     with _blaming(path) if env is None else contextlib.nullcontext():
-        agent = AGENTS[kind](world, *given, **config.settings())
+        agent = AGENTS[kind](world, *given, **here.settings())
+    agent.config = config  # with the device that was asked for, where there is one again
     with _blaming(path):
         agent._restore(arrays, metadata)
+        start_anew((agent._world, getattr(agent, "_crowd", None)), about, agent.steps)
     return agent
 
 
@@ -73,8 +85,8 @@ def _check_sizes(config: LearnerConfig, about: dict[str, Any], arrays: storage.A
     """Refuse a file that claims to be larger than it is, before memory is taken for it."""
     _has_shape(arrays, "rewards.theta", config.theta_size)
     if isinstance(config, DeepQConfig):
-        return  # a network compares shapes as it fills, and a replay asks how much memory there is
-    if isinstance(config, ActorCriticConfig):
+        _check_network(config, about, arrays)
+    elif isinstance(config, ActorCriticConfig):
         _has_shape(arrays, "weights.active", config.tilings)
         spaces = about["spaces"]
         features = tile_coder(config, spaces["low"], spaces["high"]).num_features
@@ -88,6 +100,62 @@ def _check_sizes(config: LearnerConfig, about: dict[str, Any], arrays: storage.A
         _has_shape(arrays, "table.values", states, 1 if prediction else actions, config.value_size)
         if prediction:
             _has_shape(arrays, "policy", states, actions)
+
+
+def _check_network(config: DeepQConfig, about: dict[str, Any], arrays: storage.Arrays) -> None:
+    """As _check_sizes: the weights, and what a minibatch takes. A replay asks by itself how much memory there is."""
+    if about.get("kind") == "mdp":
+        states, actions = arrays["mdp.probability"].shape[:2]
+        observations, num_envs = Observations((), "int32", "discrete", count=states), 1
+    else:
+        spaces = about["spaces"]
+        observations = Observations.from_json(spaces["observations"])
+        actions, num_envs = Numbering.from_json(spaces["actions"]).count, count("num_envs", spaces["num_envs"], 1)
+    if "replay.here" in arrays and len(arrays["replay.here"]) != num_envs:
+        raise storage.BadFile(
+            f"The file should hold replay.here for {num_envs} environments, but {len(arrays['replay.here'])} are there."
+        )
+    shapes = {} if (learner := _learner()) is None else learner.shapes(config, observations, actions)
+    for name, shape in shapes.items():
+        _has_shape(arrays, f"learner.online.{name}", *shape)
+    width = max(math.prod(observations.shape) * np.dtype(observations.dtype).itemsize, 4 * observations.count)
+    needed, free = 2 * config.batch_size * (width + 32), available_memory()
+    if free is not None and needed > free:
+        raise storage.BadFile(
+            f"The file's batch_size of {config.batch_size:,} needs {needed / 1e9:.2f} GB of memory, "
+            f"but {free / 1e9:.2f} GB are available. Load it on a larger machine."
+        )
+
+
+def _has_spaces(world: Any, about: dict[str, Any]) -> None:
+    """Refuse a world made from a file that is larger than what the file says of it, and was checked."""
+    if (space := getattr(world, "observation_space", None)) is None:  # an MDP, or no world
+        return
+    spaces = about["spaces"]
+    told = Observations.from_json(spaces["observations"]), Numbering.from_json(spaces["actions"])
+    found = observations_of(space), numbering(world.action_space)
+    if told != found:
+        raise storage.BadFile(f"The file's world should have observations and actions like {told}, but has {found}.")
+
+
+def _on_this_machine(config: LearnerConfig) -> LearnerConfig:
+    """The settings, on the processor where the saved device is not here."""
+    if not isinstance(config, DeepQConfig) or (learner := _learner()) is None or learner.is_here(config.device):
+        return config
+    warnings.warn(
+        f"The agent was saved with device={config.device!r}, which is not here, so it goes on with the CPU.",
+        stacklevel=3,
+    )
+    return dataclasses.replace(config, device="cpu")
+
+
+def _learner() -> Any:
+    """The module that needs PyTorch; None where that is missing, of which the agent itself tells."""
+    try:
+        from perstep.deep import deep_q
+    except ModuleNotFoundError:
+        return None
+    return deep_q
 
 
 def _has_shape(arrays: storage.Arrays, name: str, *shape: int) -> None:

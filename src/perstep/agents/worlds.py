@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +17,7 @@ from perstep.environments.pendulum import PendulumEnv, PendulumParameters
 from perstep.environments.world_state import WATCHING, kind, restore, snapshot, time_limit
 from perstep.errors import unknown
 from perstep.interaction import GymnasiumWorld
+from perstep.randomness import make_generator
 from perstep.storage import Arrays, BadFile
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     World: TypeAlias = str | gymnasium.Env[Any, Any] | FiniteMDP
 
+RESETS = 4  # branch of the generators that give the seeds of resets after a load
 FRESH = "from a fresh reset"  # how a world goes on whose state is not known
 TRUSTED = ("perstep.", "gymnasium.envs.")  # where a world named in a file may come from: nothing else is imported
 
@@ -103,9 +106,8 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs):
         about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": time_limit(world.env) or -1}
     state = None if world.point is None else snapshot(world.env)
-    about["resumes"] = (
-        "from the same state" if state or world.seed is not None else FRESH
-    )  # a seed waits for the first reset
+    untouched = world.seed == world.first_seed  # it waits for the first reset
+    about["resumes"] = "from the same state" if state or untouched else FRESH
     if state is not None:
         about["state"] = state
         about["point"] = world.point.tolist() if isinstance(world.point, np.ndarray) else world.point
@@ -150,6 +152,18 @@ def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
         world.episode_return = float(about.get("episode_return", 0.0))
 
 
+def start_anew(worlds: Iterable[Any], about: dict[str, Any], steps: int) -> None:
+    """Give the worlds of a loaded agent that go on from a fresh reset another seed for it: what it has seen need not come again."""
+    lost = about.get("resumes") == FRESH or "state" in about or about.get("kind") == "mdp"
+    for world in worlds:
+        if world is None or not steps or not lost or getattr(world, "point", None) is not None:
+            continue
+        seed = int(
+            make_generator(world.first_seed, RESETS, steps)[0] >> np.uint64(34)
+        )  # 30 bits: vector worlds count on
+        world.seed = seed + (seed == world.first_seed)
+
+
 def say_of_reset(about: dict[str, Any], stacklevel: int) -> None:
     """Warn whoever called `load` if the world that was described will not be found as it was left."""
     if about.get("resumes") == FRESH:
@@ -168,4 +182,4 @@ def _is_json(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-__all__ = ["Absent", "Opened", "World", "describe", "go_back", "make", "open_world", "perstep", "reopen"]
+__all__ = ["Absent", "Opened", "World", "describe", "go_back", "make", "open_world", "perstep", "reopen", "start_anew"]

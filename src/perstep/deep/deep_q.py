@@ -190,7 +190,10 @@ class DeepQLearner:
         for name, network in (("online", self.online), ("target", self.target)):
             for key, tensor in network.state_dict().items():
                 tensor.copy_(_fitting(arrays, f"{name}.{key}", tensor))
-        self.updates = int(arrays["updates"][0])
+        updates = arrays["updates"]
+        if updates.shape != (1,) or updates.dtype.kind != "i" or updates[0] < 0:
+            raise ValueError(f"updates {updates.tolist()} is there instead of one whole number from 0")
+        self.updates = int(updates[0])
         if self.updates:
             for key, weight in self.online.named_parameters():
                 state = self.optimizer.state[weight]
@@ -242,6 +245,17 @@ def device_named(name: str) -> torch.device:
     return device
 
 
+def is_here(name: str) -> bool:
+    """Whether there is a device with this name, or none anywhere, which `device_named` says better."""
+    with contextlib.suppress(RuntimeError):
+        torch.device("cpu" if name == "auto" else name)
+        try:
+            device_named(name)
+        except ValueError:
+            return False
+    return True
+
+
 def warn_of_slow_bfloat16(device: torch.device) -> None:
     """Processors without bfloat16 imitate it, many times slower than float32: better said than waited for."""
     native = device.type != "cpu" or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)()
@@ -252,12 +266,28 @@ def warn_of_slow_bfloat16(device: torch.device) -> None:
         )
 
 
+def shapes(config: DeepQConfig, observations: Observations, num_actions: int) -> dict[str, tuple[int, ...]]:
+    """Of the weights by name, without memory for them; ValueError if no memory could hold them."""
+    shape = observations.input_shape
+    try:
+        with torch.device("meta"):
+            network = make_network(config.network, shape, config.hidden, num_actions, config.value_size)
+    except RuntimeError as error:
+        raise ValueError(f"a network that cannot be made ({str(error).splitlines()[0]})") from error
+    return {name: tuple(weight.shape) for name, weight in network.named_parameters()}
+
+
 def _numpy(tensor: torch.Tensor) -> NDArray[Any]:
     return tensor.detach().to("cpu").contiguous().numpy()
 
 
 def _fitting(arrays: Arrays, name: str, like: torch.Tensor) -> torch.Tensor:
-    saved = torch.from_numpy(arrays[name])
-    if saved.shape != like.shape:
-        raise ValueError(f"{name} of shape {tuple(saved.shape)} is there instead of {tuple(like.shape)}")
-    return saved
+    found = arrays[name]
+    if found.dtype.kind != "f":
+        raise ValueError(f"{name} of {found.dtype} is there instead of floating point numbers")
+    if found.shape != tuple(like.shape):
+        raise ValueError(f"{name} of shape {found.shape} is there instead of {tuple(like.shape)}")
+    squares = name.startswith("adam.exp_avg_sq.")  # may overflow long before a weight does
+    if not ((found >= 0).all() if squares else np.isfinite(found).all()):
+        raise ValueError(f"{name} is there with {'NaN or less than 0' if squares else 'NaN or infinity'} in it")
+    return torch.from_numpy(found)

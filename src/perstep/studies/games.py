@@ -4,7 +4,8 @@ which two cores can run.
 The paper: "the D2 and D3 algorithms consistently outperform the non-distributional baseline, with the D3 algorithm showing better
 performance than the D2 algorithm". It gives no number, so the criterion is ours, and was written before there were results: of two
 rules in a game, one outperforms the other if the 95 % interval of the difference of their mean late returns is above 0. An interval
-with 0 in it decides nothing, and then the claim does not hold.
+with 0 in it decides nothing, and then the claim does not hold. The late return of a run is the mean, over the windows of its last
+tenth in which an episode ended (one window at least), of the mean return of the episodes that ended in each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from perstep.studies.results import MissingRuns, Results
 from perstep.studies.statistics import Floats, mean_difference
 from perstep.studies.tables import world_name
 
-LATE = 10  # the late return is that of the last of so many equal parts of a run
+LATE = 10  # the late return is that of the last of so many equal parts of a run, in whole windows
 
 
 def claims(results: Results) -> list[Claim]:
@@ -39,7 +40,9 @@ def outperforms(results: Results, ours: Study, theirs: Study) -> Claim:
         late, beside = late_returns(results, ours), late_returns(results, theirs)
     except MissingRuns as missing:
         return not_run(where, says, str(missing))
-    numbers = f"over the last {ours.steps // LATE:,} steps {late.mean():.3g} an episode against {beside.mean():.3g}"
+    covered = late_windows(ours) * ours.window
+    span = f"the last {covered:,} steps" if covered < ours.steps else f"all {covered:,} steps"
+    numbers = f"over {span} {late.mean():.3g} an episode against {beside.mean():.3g}"
     if min(late.size, beside.size) < 2:
         return not_run(where, says, f"{numbers}, but one run cannot tell")
     apart = mean_difference(late, beside)
@@ -82,10 +85,14 @@ def episode_returns(results: Results, study: Study) -> Floats:
     return np.array(curves, np.float64)
 
 
+def late_windows(study: Study) -> int:
+    """How many windows are the late part of a run: a short run may have one in all."""
+    return max(1, study.steps // study.window // LATE)
+
+
 def late_returns(results: Results, study: Study) -> Floats:
-    """The mean return late in each run, (runs,)."""
-    curves = episode_returns(results, study)
-    late = curves[:, -max(1, curves.shape[1] // LATE) :]
+    """The mean of the late windows' mean returns in each run, those without an end of an episode left out, (runs,)."""
+    late = episode_returns(results, study)[:, -late_windows(study) :]
     if np.isnan(late).all(axis=1).any():
         raise MissingRuns(f"No episode ended late in a run of {study.name}.")
     return np.asarray(np.nanmean(late, axis=1))

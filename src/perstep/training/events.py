@@ -35,11 +35,12 @@ class EventWriter:
         with EventWriter("runs/a", every=1000) as events:
             agent.learn(1_000_000, callback=events)
 
-    `every`: so many steps go by from one entry to the next, or a few more. `begin`: the step of an agent that goes on; what was
-    written for later steps by a process that has since been killed no longer counts. Nothing that is learnt changes.
+    `every`: so many steps go by from one entry to the next, or a few more. `begin`: an agent that goes on, or its step (then its
+    first stretch is in no entry, since nobody knows what it had earned before); what was written for later steps by a process
+    that has since been killed no longer counts. Nothing that is learnt changes.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], every: int = 1, begin: int = 0) -> None:
+    def __init__(self, folder: str | os.PathLike[str], every: int = 1, begin: int | Agent = 0) -> None:
         try:
             from tensorboard.compat.proto.event_pb2 import Event, SessionLog
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -47,15 +48,20 @@ class EventWriter:
             raise ImportError("TensorBoard is not here: pip install 'perstep[deep]'") from error
         self._event: Any = Event
         self._writer: Any = EventFileWriter(os.fspath(folder), flush_secs=FLUSH)
-        self._every, self._begin = every, begin
-        self._last: Totals | None = None
+        self._every = every
+        self._last: Totals | None = None  # at the last entry
+        if isinstance(begin, Agent):
+            self._last, begin = totals(begin), begin.steps
+        elif begin == 0:
+            self._last = Totals(time.monotonic(), 0, 0.0, 0.0, 0.0)
+        self._written = begin
         start = SessionLog(status=SessionLog.START)  # strikes out all events from this step on
         self._writer.add_event(Event(wall_time=time.time(), step=begin + 1, session_log=start))
 
     @property
     def last_step(self) -> int:
         """Up to which there are entries."""
-        return self._begin if self._last is None else self._last.steps
+        return self._written
 
     def __call__(self, agent: Agent) -> None:
         """Write an entry, if it is time for one."""
@@ -70,7 +76,7 @@ class EventWriter:
         self._add(agent.steps, {"average_reward": agent.average_reward, **learning(agent), **since(self._last, now)})
         if agent.config.rule != "differential" and np.isfinite(agent.reward_quantiles).all():
             self._put(agent.steps, tag="reward_quantiles", histo=histogram(agent.reward_quantiles))
-        self._last = now
+        self._last, self._written = now, agent.steps
 
     def write_evaluation(self, step: int, earned: Evaluation) -> None:
         """What the agent earned without learning after so many steps."""

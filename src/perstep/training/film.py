@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, final
 
@@ -15,6 +16,7 @@ from PIL import Image
 
 from perstep.agents.agent import Agent
 from perstep.config import count
+from perstep.environments.world_state import kinds
 from perstep.interaction import GymnasiumWorld
 from perstep.randomness import make_generator
 from perstep.storage import published
@@ -43,9 +45,14 @@ def film(
     count("video_steps", num_steps, 1)
     seed = agent.config.seed if seed is None else count("seed", seed, 0)
     stage = Filmed(drawn_world(agent), EVERY[kind], LOOKS[0][0] if kind == ".gif" else SIDE)
+    learner = getattr(agent, "_learner", None)
+    learning = getattr(learner, "learning", nullcontext)  # a deep agent evaluates with threads of its own
     try:
         choose = agent._chooser(make_generator(seed, 2), deterministic)  # the generator of Agent.evaluate
-        rewards, _ = GymnasiumWorld(stage, "continue", agent.config.reset_cost, seed).follow(choose, num_steps, seed)
+        with learning():
+            rewards, _ = GymnasiumWorld(stage, "continue", agent.config.reset_cost, seed).follow(
+                choose, num_steps, seed
+            )
     finally:
         stage.close()
     rate = float(stage.metadata.get("render_fps") or 20) / EVERY[kind]
@@ -67,6 +74,11 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 def drawn_world(agent: Agent) -> Any:
     """The world of an agent, made once more so that it draws itself."""
     env, absent = agent._opened.env, agent._opened.absent
+    if absent is not None and absent.name.startswith("a vector environment"):
+        raise ValueError(
+            "Films of vector environments cannot be made. Save the agent with replay=False, and film it in a single environment: "
+            "perstep evaluate … --world NAME --video FILE, or perstep.load(path, env=env)."
+        )
     if absent is not None:
         raise absent.error()
     if env is None:
@@ -83,7 +95,15 @@ def drawn_world(agent: Agent) -> Any:
         )
     if env.spec is None:
         raise ValueError(f"{env} is not registered with Gymnasium, so it cannot be made once more to be filmed.")
-    return gymnasium.make(env.spec, render_mode="rgb_array")
+    made = gymnasium.make(env.spec, render_mode="rgb_array")
+    for again in (made, made.unwrapped):
+        if kinds(again) == kinds(env):
+            return again
+    made.close()
+    raise ValueError(
+        f"The film would show {', '.join(kinds(made))}, but the agent's world is {', '.join(kinds(env))}: its spec does not tell "
+        "all its wrappers, so it cannot be made once more. Register the wrapped world with Gymnasium, or leave the film out."
+    )
 
 
 @final

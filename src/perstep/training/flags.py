@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
+import io
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,9 +121,38 @@ def parsed(
         flag = word.partition("=")[0].replace("_", "-")
         if flag.startswith("--") and flag not in known and flag.replace("--no-", "--") not in known:
             raise ValueError(f"{command} has no flag {flag}.{nearest(flag, known)} See {command} --help.")
-    return tyro.cli(
-        kind, prog=command, description=description, args=words, registry=_registry(), config=(FlagCreatePairsOff,)
-    )
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                kind,
+                prog=command,
+                description=description,
+                args=words,
+                registry=_registry(),
+                config=(FlagCreatePairsOff,),
+            )
+    except SystemExit as left:
+        if left.code:
+            raise ValueError(f"{sentence(said.getvalue())} See {command} --help.") from left
+        raise
+
+
+def sentence(box: str) -> str:
+    """The box in which tyro says what is wrong with flags, as a line: its first part, without the help that is indented there."""
+    lines = re.sub(r"\x1b\[[\d;]*m", "", box).splitlines()[1:]  # without colours and title
+    told: list[str] = []
+    for line in (
+        line.rstrip("│ ")[2:] for line in lines
+    ):  # without the frame, which there is only where it can be printed
+        if set(line) and set(line) <= set("─-╯"):
+            if told:
+                break
+        elif not line.startswith(" " * 8):
+            told.append(line.strip())
+    words = " ".join(told)
+    words = words.strip().rstrip(".") or "The flags cannot be read"
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

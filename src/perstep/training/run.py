@@ -31,7 +31,7 @@ from perstep.training.metrics import write_metrics
 from perstep.training.task import Task, read_json
 
 AGENT, METRICS, RUN = "agent.safetensors", "metrics.parquet", "run.json"
-EVALUATIONS, FILM = "evaluations.parquet", "film.gif"
+EVALUATIONS, EVENTS, FILM = "evaluations.parquet", "events.out.tfevents", "film.gif"
 QUANTILES, REWARD_RATE, EPISODE_RETURN = "quantiles.png", "reward_rate.png", "episode_return.png"
 FILES = (AGENT, METRICS, EVALUATIONS, RUN, QUANTILES, REWARD_RATE, EPISODE_RETURN, FILM)
 
@@ -79,16 +79,19 @@ def train(
         with contextlib.ExitStack() as opened:
             events = None
             if tensorboard:
-                events = opened.enter_context(EventWriter(folder, max(1, steps // ENTRIES), agent.steps))
+                events = opened.enter_context(EventWriter(folder, max(1, steps // ENTRIES), agent))
             run.write(**task.to_json(), steps=agent.steps, finished=False, command=command, versions=versions())
             Life(run, agent, cadence, evaluations, events, watch, say).go_on(steps)
         write_metrics(agent, run.path(METRICS))
         run.write(exact=exact_answers(agent), steps=agent.steps)
         draw(folder)
-    if film and not (finished and run.path(FILM).exists()):
+    asked = {EVALUATIONS: evaluate is not None, EVENTS: tensorboard}
+    current = {name: agent.steps for name, wanted in asked.items() if wanted and not finished}
+    if film and not (run.path(FILM).exists() and is_current(folder, FILM)):
         leave_film(agent, run.path(FILM))
-    if not finished:
-        run.write(finished=True)
+        current[FILM] = agent.steps
+    if not finished or current:
+        run.write(finished=True, current=run.record.get("current", {}) | current)
     return agent
 
 
@@ -135,7 +138,7 @@ class Life:
 
         try:
             self.agent.learn(target - self.agent.steps, progress=False, callback=look)
-        except ArithmeticError as error:
+        except (ArithmeticError, ValueError) as error:
             raise in_words(error, self.agent, self.run.path(AGENT), self._save) from error
 
     def _evaluate(self, received: list[int]) -> None:
@@ -231,10 +234,23 @@ def _say(value: Any) -> str:
 
 
 def refuse_what_cannot_be_filmed(agent: Agent) -> None:
-    """At the beginning, not after hours."""
-    from perstep.training.film import drawn_world  # a library for pictures, which other runs need not wait for
+    """At the beginning, not after hours. One picture is taken: some worlds miss their library only then."""
+    from perstep.training.film import (
+        LOOKS,
+        Filmed,
+        drawn_world,
+    )  # a library for pictures, which others need not wait for
 
-    drawn_world(agent).close()
+    stage = Filmed(drawn_world(agent), every=1, side=LOOKS[0][0])
+    try:
+        stage.reset(seed=agent.config.seed)
+    except Exception as error:  # whatever the world says
+        raise ValueError(
+            f"To be filmed, the world should draw itself, but it cannot: {str(error).rstrip('.')}. "
+            "Install what it needs, or leave --film out."
+        ) from error
+    finally:
+        stage.close()
 
 
 def leave_film(agent: Agent, path: Path) -> None:
@@ -267,6 +283,12 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
+
+
+def is_current(folder: Path, name: str) -> bool:
+    """Whether what not every call renews, as the film, is of the agent as it now is."""
+    record = read_record(folder)
+    return name not in (EVALUATIONS, EVENTS, FILM) or record.get("current", {}).get(name) == record["steps"]
 
 
 def read_record(folder: Path) -> dict[str, Any]:
