@@ -1,6 +1,7 @@
 """Settings that hold for every test."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -16,3 +17,9 @@ settings.load_profile("perstep")
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training runs without figures, which take longer than such short runs."""
     monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible():
+    """A shell that starts the tests in the background lets them ignore SIGINT; those that are interrupted would go on for ever."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
