@@ -19,6 +19,16 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
 
 
+@pytest.fixture
+def one_thread():
+    """PyTorch with one thread, whose number changes the last bits."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def interruptible():
     """A shell that starts the tests in the background lets them ignore SIGINT; those that are interrupted would go on for ever."""

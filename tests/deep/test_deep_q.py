@@ -26,12 +26,7 @@ STATES, ACTIONS, B = 5, 3, 8
 ONE_HOT = Observations((), "int32", "discrete", count=STATES)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def config(**settings):

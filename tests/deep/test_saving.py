@@ -47,12 +47,7 @@ def assert_same_file(one, other):
         np.testing.assert_array_equal(arrays[name], others[name], err_msg=name)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 WORLDS = {

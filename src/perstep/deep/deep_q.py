@@ -27,7 +27,7 @@ from perstep.schedules import step_size
 
 Arrays = dict[str, NDArray[Any]]
 
-LARGE = 500_000  # weights from which a second thread is worth its while
+WORTH_THREADS = 500_000  # weights from which a second thread is worth its while
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, for every weight
 
@@ -137,7 +137,7 @@ class DeepQLearner:
         """Around a stretch of learning: as many threads of PyTorch as the settings say, or as the network is worth."""
         keep_memory()
         before = torch.get_num_threads()
-        worth = 1 if sum(weight.numel() for weight in self._weights[0]) < LARGE else before
+        worth = 1 if sum(weight.numel() for weight in self._weights[0]) < WORTH_THREADS else before
         torch.set_num_threads(self.config.threads or worth)
         try:
             yield

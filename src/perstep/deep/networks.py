@@ -19,7 +19,7 @@ from perstep.errors import unknown
 Layers = OrderedDict[str, nn.Module]
 
 NETWORKS = ("auto", "atari", "minatar", "perceptron")
-LARGE = 36  # pixels a side: the least that the paper's network can see
+SCREEN = 36  # pixels a side: the least that the paper's network can see
 
 
 @final
@@ -63,7 +63,7 @@ def _scaled(batch: torch.Tensor, about: Observations, dtype: torch.dtype) -> tor
 
 def layout(input_shape: tuple[int, ...]) -> torch.memory_format:
     """Channels innermost pays for screens; for a dozen cells a side it costs a fifth of an update."""
-    large = len(input_shape) == 3 and min(input_shape[1:]) >= LARGE
+    large = len(input_shape) == 3 and min(input_shape[1:]) >= SCREEN
     return torch.channels_last if large else torch.contiguous_format
 
 
@@ -74,7 +74,7 @@ def make_network(
     if kind == "auto":
         kind = _suited(input_shape)
     if kind == "atari":
-        layers, num_features = atari_layers(*_image(kind, input_shape, LARGE))
+        layers, num_features = atari_layers(*_image(kind, input_shape, SCREEN))
     elif kind == "minatar":
         layers, num_features = minatar_layers(*_image(kind, input_shape, 3))
     elif kind == "perceptron":
@@ -128,7 +128,7 @@ def perceptron_layers(input_shape: tuple[int, ...], hidden: tuple[int, ...]) -> 
 def _suited(input_shape: tuple[int, ...]) -> str:
     if len(input_shape) != 3 or min(input_shape[1:]) < 3:
         return "perceptron"
-    return "atari" if min(input_shape[1:]) >= LARGE else "minatar"
+    return "atari" if min(input_shape[1:]) >= SCREEN else "minatar"
 
 
 def _image(kind: str, input_shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
