@@ -133,7 +133,8 @@ class LearnerConfig:
         names = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in names:
-                raise unknown(f"setting of {cls.__name__.removesuffix('Config')},", name, names)
+                owner = f"setting of {cls.__name__.removesuffix('Config')},"
+                raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
         return cls(**settings)
 
     def settings(self) -> dict[str, Any]:

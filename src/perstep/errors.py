@@ -12,12 +12,12 @@ class UnknownName(ValueError):
     """A rule, algorithm, world or setting that does not exist."""
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """The error for `name`, with the known names and the nearest of them."""
+def unknown(kind: str, name: object, known: Iterable[str], hint: str = "") -> UnknownName:
+    """The error for `name`, with the known names and the nearest of them; `hint`: where else it may belong."""
     names = sorted(known)
     folded = {known_name.lower(): known_name for known_name in names}
     near = [folded[match] for match in difflib.get_close_matches(str(name).lower(), folded, n=5, cutoff=0.6)]
-    meant = f" Did you mean {near[0]!r}?" if near else ""
+    meant = f" Did you mean {near[0]!r}?" if near else f" {hint}" if hint else ""
     if len(names) > MANY:
-        return UnknownName(f"There is no {kind} {name!r}.{meant} Near it: {', '.join(near) or 'nothing'}.")
+        return UnknownName(f"There is no {kind} {name!r}.{meant}" + (f" Near it: {', '.join(near)}." if near else ""))
     return UnknownName(f"There is no {kind} {name!r}.{meant} Known: {', '.join(names)}.")

@@ -30,6 +30,7 @@ MISTAKES = {
     "Pendulum-v1": "DeepQ needs a Discrete action space, but this world has Box(-2.0, 2.0, (1,), float32)",
     "Blackjack-v1": "this world has Tuple(Discrete(32), Discrete(11), Discrete(2)). Wrap it with",
     "ALE/Breakot-v5": "no world 'ALE/Breakot-v5'. Did you mean 'ALE/Breakout-v5'?",
+    "BreakoutNoFrameskip-v4": "'BreakoutNoFrameskip-v4' is 'ALE/Breakout-v5' here, whose frame skip",
     "perstep/MinAtar-Brekout-v0": "Did you mean 'perstep/MinAtar-Breakout-v0'?",
     f"{BREAKOUT} --replay-capacity 1e9": "A replay of 1,000,000,000 transitions needs 7",
     f"{BREAKOUT} --world-settings fire=always": "There is no fire 'always'. Known: life, never, start",
@@ -49,6 +50,21 @@ def test_mistakes(line: str, sentence: str, tmp_path: Path, capsys: pytest.Captu
     assert said.count("\n") == 1
     assert sentence in said
     assert not out.exists(), "A mistake leaves nothing behind."
+
+
+def test_a_setting_of_the_world_is_sent_there() -> None:
+    with pytest.raises(ValueError, match=r"setting of DeepQ, 'sticky_actions'\. If it is the world's, give it to"):
+        perstep.DeepQ(BREAKOUT, sticky_actions=0.0)
+
+
+@pytest.mark.parametrize("wrong", [np.full((4, 84, 84), 0.5), np.full((4, 84, 84), 256), np.full((4, 84, 84), np.nan)])
+def test_pixels_that_are_no_bytes_are_refused(wrong: Any) -> None:
+    agent = perstep.DeepQ(BREAKOUT, replay_capacity=100)
+    agent.predict(np.full((4, 84, 84), 7, np.int64))  # fits
+    with pytest.raises(
+        ValueError, match=r"numbers of type uint8, but \w+ came that does not fit.* as bytes from 0 to 255"
+    ):
+        agent.predict(wrong)
 
 
 def test_a_replay_is_announced_with_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

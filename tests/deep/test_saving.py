@@ -139,6 +139,14 @@ def test_another_number_of_environments_is_refused(tmp_path):
         perstep.load(tmp_path / "a", env=gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync"))
 
 
+def test_another_game_is_blamed_on_the_world_that_was_given(tmp_path):
+    perstep.DeepQ("ALE/Breakout-v5", replay_capacity=100).learn(5).save(tmp_path / "a")
+    with pytest.raises(
+        storage.BadFile, match=r"a does not fit the world that was given: .* a state of breakout came\.$"
+    ):
+        perstep.load(tmp_path / "a", env="ALE/Freeway-v5")
+
+
 def test_a_file_of_another_network_is_refused(tmp_path):
     path = tmp_path / "agent"
     perstep.DeepQ("CartPole-v1", **SHORT, hidden=(8,)).learn(50).save(path)

@@ -28,6 +28,7 @@ from perstep.errors import unknown
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
+UNFIT = "lacks something that an agent needs, or has it in another shape"
 AGENTS: dict[str, type[Agent]] = {agent.__name__: agent for agent in (TDLearning, QLearning, ActorCritic, DeepQ)}
 
 
@@ -62,23 +63,21 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
     with _blaming(path) if env is None else contextlib.nullcontext():
         agent = AGENTS[kind](world, *given, **here.settings())
     agent.config = config  # with the device that was asked for, where there is one again
-    with _blaming(path):
+    with _blaming(path, UNFIT if env is None else "does not fit the world that was given"):
         agent._restore(arrays, metadata)
         start_anew((agent._world, getattr(agent, "_crowd", None)), about, agent.steps)
     return agent
 
 
 @contextlib.contextmanager
-def _blaming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Whatever goes wrong here is the file's fault."""
+def _blaming(path: str | os.PathLike[str], fault: str = UNFIT) -> Iterator[None]:
+    """Whatever goes wrong here is the file's fault, or that of a world that is not the file's."""
     try:
         yield
     except storage.BadFile:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        raise storage.BadFile(
-            f"{path} lacks something that an agent needs, or has it in another shape: {error}."
-        ) from error
+        raise storage.BadFile(f"{path} {fault}: {str(error).rstrip('.')}.") from error
 
 
 def _check_sizes(config: LearnerConfig, about: dict[str, Any], arrays: storage.Arrays) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import perstep.environments  # registers the worlds
-from perstep.environments.atari import game_of
+from perstep.environments.atari import game_of, games
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.pendulum import PendulumEnv, PendulumParameters
@@ -81,6 +83,7 @@ def make(name: str, **settings: Any) -> Any:
     """gymnasium.make, with the nearest names where there is no such world; an id of ALE means its game as agents see it."""
     import gymnasium
 
+    _refuse_old_id(name)
     if (game := game_of(name)) is not None:
         name, settings = "perstep/Atari-v0", {"game": game, **settings}
     try:
@@ -91,6 +94,19 @@ def make(name: str, **settings: Any) -> Any:
         if name.split(":")[-1] in gymnasium.registry:  # it exists, and something else is missing
             raise
         raise unknown("world", name, [*gymnasium.registry]) from error
+
+
+def _refuse_old_id(name: str) -> None:
+    """A game by another id, as "BreakoutNoFrameskip-v4", would be there or not, depending on who has imported ale-py before."""
+    found = re.fullmatch(r"(\w+?)(-ram)?(NoFrameskip|Deterministic)?-v[045]", name)
+    if found is None:
+        return
+    with contextlib.suppress(ImportError):  # without ale-py nobody has it
+        if (game := game_of(new := f"ALE/{found[1]}-v5")) is not None and game in games():
+            raise ValueError(
+                f"{name!r} is {new!r} here, whose frame skip and sticky actions are settings of the world. "
+                "An environment that you make yourself is taken as it is."
+            )
 
 
 def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:

@@ -241,7 +241,7 @@ def device_named(name: str) -> torch.device:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"There is no device {name!r} here ({reason}). Use 'auto', 'cpu' or 'cuda'.") from error
+        raise ValueError(f"There is no device {name!r} here ({reason}). Use 'auto' or 'cpu'.") from error
     return device
 
 

@@ -52,7 +52,14 @@ class Observations:
 
     def keep(self, observation: Any) -> NDArray[Any]:
         """One observation, or a batch of them, as the replay keeps it."""
-        kept = np.asarray(observation, self.dtype)
+        given = np.asarray(observation)
+        with np.errstate(invalid="ignore", over="ignore"):
+            kept = given.astype(self.dtype, copy=False)
+        if kept.dtype.kind != "f" and kept.dtype != given.dtype and (kept != given).any():
+            raise ValueError(
+                f"An observation holds numbers of type {self.dtype}, but {given.dtype} came that does not fit in it. "
+                "Give it as the world does, an image as bytes from 0 to 255."
+            )
         batched = kept.ndim - len(self.shape)
         if batched not in (0, 1) or kept.shape[batched:] != self.shape:
             raise ValueError(
