@@ -193,6 +193,9 @@ def test_no_file_and_a_folder(tmp_path):
         perstep.load(tmp_path / "nothing.safetensors")
     with pytest.raises(BadFile, match="is a folder"):
         perstep.load(tmp_path)
+    with pytest.raises(IsADirectoryError, match=r"is a folder, but a file is to be written\. Give the name"):
+        perstep.QLearning("perstep/RedPillBluePill-v0").save(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_truncated_at_every_length(tmp_path):

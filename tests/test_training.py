@@ -152,6 +152,13 @@ def test_another_task_is_not_resumed(other: Task, words: str, tmp_path: Path) ->
     assert str(caught.value).count(" was ") == 1
 
 
+@pytest.mark.parametrize("content", ["[1]", '"run"', '{"settings": 3}'])
+def test_a_record_that_is_none_is_not_resumed(content: str, tmp_path: Path) -> None:
+    (tmp_path / training.RUN).write_text(content)
+    with pytest.raises(storage.BadFile, match=r"run\.json should be the record of a run, an object in JSON"):
+        training.train(q_task(), 50, tmp_path, resume=True)
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_setting_added_since_had_its_default(tmp_path: Path) -> None:
     training.train(q_task(), 50, tmp_path)

@@ -26,6 +26,8 @@ class BadFile(ValueError):
 def published(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside `path`, renamed to it at the end: a file that exists is complete, also after a crash."""
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder, but a file is to be written. Give the name of a file in it.")
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)

@@ -333,6 +333,8 @@ def test_policy_in_its_three_forms() -> None:
         (lambda: RING.evaluate([[np.nan, 1.0]] * 3), r"policy\[0\] is \[nan"),
         (lambda: RING.evaluate(lambda s: s), r"policy\[2\] is 2"),
         (lambda: RING.evaluate(lambda s: 0 if s else [0.5, 0.5]), "mixes them. Return one kind"),
+        (lambda: RING.evaluate(lambda s: None), "of numbers, but None came. A policy function has to return one"),
+        (lambda: RING.evaluate([0, None, 1]), "of numbers, but None came"),
         (lambda: RING.evaluate([0, 0, 0], epsilon=1.5), "from 0 to 1, and got 1.5"),
         (lambda: RING.evaluate([0, 0, 0], start=3), "start is a state from 0 to 2 .* but got 3"),
         (lambda: RING.evaluate([0, 0, 0], start=[0.5, 0.5]), r"shape \(3,\), but got shape \(2,\)"),

@@ -259,6 +259,9 @@ ZEROS = np.zeros((2, 1))
             lambda: FiniteMDP([[[0.5, 0.4]], [[0.5, 0.5]]], ZEROS),
             r"transitions must sum to 1 over next states, but transitions\[0, 0\] sums to 0.9, off by -0.1. Add the missing",
         ),
+        (lambda: FiniteMDP("abc", ZEROS), "transitions is an array of numbers, but str came: could not convert"),
+        (lambda: FiniteMDP(HALVES, [[0], [1, 2]]), "rewards is an array of numbers, but list came: "),
+        (lambda: FiniteMDP(HALVES, ZEROS, initial={}), "initial is an array of numbers, but dict came: "),
         (lambda: FiniteMDP(2 * HALVES, ZEROS), "and 1 other rows are off too"),
         (lambda: FiniteMDP([[[1.5, -0.5]], [[1, 0]]], ZEROS), r"0 or more, but transitions\[0, 0, 1\] is -0.5"),
         (

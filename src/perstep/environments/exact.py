@@ -89,6 +89,12 @@ def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsi
         given = np.stack(choices)
     else:
         given = np.asarray(policy)
+    if given.dtype.kind not in "biuf":
+        wrong = next((entry for entry in given.ravel().tolist() if not isinstance(entry, int | float)), given)
+        raise ValueError(
+            f"A policy is made of actions or of probabilities, that is of numbers, but {wrong!r} came. "
+            "A policy function has to return one of them."
+        )
     if given.shape not in ((num_states,), (num_states, num_actions)):
         raise ValueError(
             f"A policy is actions of shape ({num_states},), probabilities of shape ({num_states}, {num_actions}) or a "

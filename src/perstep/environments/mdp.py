@@ -24,6 +24,7 @@ from perstep.environments.outcomes import (
     make_outcomes,
     normalised,
     normalised_initial,
+    numbers,
     pack,
     transition_matrix,
 )
@@ -66,7 +67,7 @@ class FiniteMDP:
         initial: ArrayLike | None = None,
         name: str | None = None,
     ) -> None:
-        table = np.asarray(transitions, dtype=np.float64)
+        table = numbers(transitions, "transitions")
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
             raise ValueError(
                 "transitions has shape (states, actions, states), the last axis being the next state, but got shape "
@@ -244,7 +245,7 @@ def _outcomes_from_tables(transitions: Floats, rewards: ArrayLike | GaussianRewa
 
 
 def _fixed_rewards(rewards: ArrayLike, shape: tuple[int, ...]) -> RewardTables:
-    fixed = np.asarray(rewards, dtype=np.float64)
+    fixed = numbers(rewards, "rewards")
     if fixed.shape == shape[:2]:
         fixed = fixed[:, :, None]
     elif fixed.shape != shape:
@@ -260,12 +261,12 @@ def _fixed_rewards(rewards: ArrayLike, shape: tuple[int, ...]) -> RewardTables:
 
 
 def _normal_rewards(rewards: GaussianRewards, shape: tuple[int, ...]) -> RewardTables:
-    means, sds = np.asarray(rewards.means, dtype=np.float64), np.asarray(rewards.sds, dtype=np.float64)
+    means, sds = numbers(rewards.means, "means"), numbers(rewards.sds, "sds")
     if rewards.weights is None:
         means, sds = _broadcast_rewards({"means": means, "sds": sds}, shape, "(S, A, S)")
         weights = np.broadcast_to(1.0, (*shape, 1))
         return RewardTables(means[..., None], sds[..., None], weights, checked_cap(rewards.cap))
-    weights = np.asarray(rewards.weights, dtype=np.float64)
+    weights = numbers(rewards.weights, "weights")
     total = np.asarray(weights.sum(axis=-1))
     if not np.isfinite(weights).all() or (weights < 0.0).any() or np.abs(total - 1.0).max() > PROBABILITY_TOLERANCE:
         raise ValueError(

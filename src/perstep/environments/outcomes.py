@@ -151,11 +151,19 @@ def normalised(table: Floats, name: str, over: str) -> Floats:
     return np.asarray(table / np.where(off > ROUNDING, total, 1.0)[:, :, None])
 
 
+def numbers(given: ArrayLike, name: str) -> Floats:
+    """An array of numbers, or a sentence about what came instead."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is an array of numbers, but {type(given).__name__} came: {error}.") from error
+
+
 def normalised_initial(initial: ArrayLike | None, num_states: int) -> Floats:
     """The distribution of the first state, uniform if none is given. (S,)"""
     if initial is None:
         return np.full(num_states, 1.0 / num_states)
-    first = np.array(initial, dtype=np.float64)
+    first = numbers(initial, "initial").copy()
     if first.shape != (num_states,):
         raise ValueError(
             f"initial is a probability for each of the {num_states} states, shape ({num_states},), but got shape "

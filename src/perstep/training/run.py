@@ -21,7 +21,7 @@ from perstep.agents.making import load
 from perstep.agents.worlds import FRESH, describe
 from perstep.config import count
 from perstep.interruption import abandoned_at_signals, deferred_signals
-from perstep.storage import published, read_metadata
+from perstep.storage import BadFile, published, read_metadata
 from perstep.training.cadence import Cadence
 from perstep.training.evaluation import Evaluations, Plan
 from perstep.training.events import EventWriter
@@ -190,7 +190,7 @@ class Run:
             )
         for draft in folder.glob(".*.part"):  # left by a process that was killed while it wrote
             draft.unlink(missing_ok=True)
-        record = read_json(folder / RUN) if there else {}
+        record = read_record(folder) if there else {}
         if there:
             _refuse_another(record, task, folder)
         return cls(folder, record)
@@ -266,7 +266,7 @@ def draw(folder: Path) -> None:
 
     from perstep.figures import training as figures
 
-    metrics, record = polars.read_parquet(folder / METRICS), read_json(folder / RUN)
+    metrics, record = polars.read_parquet(folder / METRICS), read_record(folder)
     evaluations = polars.read_parquet(folder / EVALUATIONS) if (folder / EVALUATIONS).exists() else None
     title = f"{record['algorithm']} in {record['world']}"
     exact = record.get("exact") or {}
@@ -293,4 +293,7 @@ def is_current(folder: Path, name: str) -> bool:
 
 def read_record(folder: Path) -> dict[str, Any]:
     """What the run in a folder was asked, and how far it is."""
-    return dict(read_json(folder / RUN))
+    record = read_json(folder / RUN)
+    if not isinstance(record, dict) or not isinstance(record.get("settings", {}), dict):
+        raise BadFile(f"{folder / RUN} should be the record of a run, an object in JSON, but is something else.")
+    return record
