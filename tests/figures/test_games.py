@@ -9,6 +9,7 @@ import pytest
 
 from games_samples import STUDIES, level, results_of, write_returns
 from perstep.figures import games, style
+from perstep.studies.games import RANDOM_PLAY
 from perstep.studies.results import MissingRuns
 from perstep.studies.statistics import bootstrap, interquartile_mean
 
@@ -39,7 +40,8 @@ def test_figure_4_is_the_rolling_mean_of_the_episodes_that_ended(tmp_path):
     # A twentieth of 40 windows is two. First run: (1+3)/2, 3 alone, nothing, 7 alone, then 7. Second run: 5 throughout.
     write_returns(results, STUDIES[0].key, [[1.0, 3.0, NAN, NAN, 7.0] + [7.0] * 35, level(5.0, 40)])
     (axes,) = games.figure_4(results).axes
-    (line,) = axes.get_lines()
+    line, random = axes.get_lines()
+    assert random.get_ydata()[0] == RANDOM_PLAY["perstep/MinAtar-Breakout-v0"]
     np.testing.assert_array_equal(line.get_xdata()[:4], [100, 150, 200, 250])
     np.testing.assert_allclose(line.get_ydata()[:5], [3.5, 4.0, NAN, 6.0, 6.0])
     assert axes.get_title() == "a) MinAtar-Breakout, 2 runs"
@@ -51,7 +53,7 @@ def test_figure_4_shows_what_was_run(results, tmp_path):
         "b) MinAtar-Freeway, 4 runs",
     ]
     colours = [line.get_color() for line in games.figure_4(results).axes[0].get_lines()]
-    assert colours == [style.RULE_LINES[rule]["color"] for rule in games.RULES]
+    assert colours == [*(style.RULE_LINES[rule]["color"] for rule in games.RULES), style.BLACK]
     part = results_of(tmp_path / "part")
     with pytest.raises(MissingRuns, match="There are no results of minatar/Breakout"):
         games.figure_4(part)

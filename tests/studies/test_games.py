@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import perstep
 from games_samples import level, results_of, write_returns
 from perstep.studies.catalog import ATARI, MINATAR, MINATAR_TUNING
-from perstep.studies.games import claims, found_by_game, late_returns
+from perstep.studies.games import RANDOM_PLAY, claims, found_by_game, late_returns
 from perstep.studies.results import MissingRuns, Results
 
 NAN = math.nan
@@ -92,3 +93,14 @@ def test_every_configuration_of_a_part_has_a_file_of_its_own(tmp_path, studies):
     paths = [results.path(study, setting) for study, setting in results.configurations()]
     assert len(set(paths)) == len(paths) == sum(len(study.settings) for study in studies)
     assert paths[0].relative_to(tmp_path).parts[:2] == ("Breakout", "differential-deep-q")
+
+
+def test_random_play_is_known_of_every_game_that_is_studied():
+    assert {study.world for study in (*ATARI, *MINATAR)} == set(RANDOM_PLAY)
+
+
+def test_a_fresh_agent_plays_at_random():
+    pytest.importorskip("torch")
+    returns = perstep.DeepQ("perstep/MinAtar-Breakout-v0", replay_capacity=100).evaluate(10_000, seed=1).episode_returns
+    error = returns.std() / math.sqrt(len(returns))
+    assert abs(returns.mean() - RANDOM_PLAY["perstep/MinAtar-Breakout-v0"]) < 4 * error < 0.1

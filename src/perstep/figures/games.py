@@ -13,7 +13,7 @@ from perstep.environments.atari import AtariEnv
 from perstep.figures import style
 from perstep.studies.catalog import Study
 from perstep.studies.comparison import label
-from perstep.studies.games import episode_returns, found_by_game, late_returns
+from perstep.studies.games import RANDOM_PLAY, episode_returns, found_by_game, late_returns
 from perstep.studies.results import MissingRuns, Results
 from perstep.studies.statistics import (
     Estimate,
@@ -43,11 +43,13 @@ def figure_4(results: Results) -> Figure:
     for letter, axes, found in zip("abc", every, games.values(), strict=False):
         for study, returns in found:
             _rolling_returns(axes, study, returns)
+        if study.world in RANDOM_PLAY:
+            axes.axhline(RANDOM_PLAY[study.world], color=style.BLACK, lw=0.9, ls=":", label="random play")
         axes.set_title(f"{letter}) {world_name(study)}, {len(returns)} run{'s' if len(returns) > 1 else ''}")
         style.steps_axis(axes, study.steps)
     every[0].set_ylabel(f"total reward of an episode\n(rolling mean over 1/{ROLLING} of the run)")
     title = "mean and 95 % interval over runs" if len(returns) > 1 else None
-    figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(RULES), title=title)
+    figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(RULES) + 1, title=title)
     return figure
 
 

@@ -21,6 +21,15 @@ from perstep.studies.results import MissingRuns, Results
 from perstep.studies.statistics import Floats, mean_difference
 from perstep.studies.tables import world_name
 
+RANDOM_PLAY = {
+    "ALE/Breakout-v5": 1.40,
+    "ALE/BeamRider-v5": 8.66,
+    "ALE/Freeway-v5": 0.0,
+    "perstep/MinAtar-Breakout-v0": 0.38,
+    "perstep/MinAtar-Freeway-v0": 0.26,
+}
+"""World → mean return of a fresh agent, which acts at random:
+`perstep.DeepQ(world).evaluate(100_000, seed=0).episode_returns.mean()`."""
 LATE = 10  # the late return is that of the last of so many equal parts of a run, in whole windows
 
 
