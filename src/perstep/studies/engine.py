@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perstep.progress import Bar
+from perstep.studies.drafts import FOLDER
 from perstep.studies.engines import Engine, LocalEngine
 from perstep.studies.results import Results, Row, StudyStopped
 from perstep.studies.runs import TRACE_POINTS, Unit, run
@@ -87,12 +89,15 @@ def complete(
             continue
         failure = None if frame is None else _failure(results.path(study, setting), frame["error"].to_list())
         if frame is None or (failure and retry_failed):
-            missing.append(Unit(index=index, study=study, setting=setting, seeds=tuple(study.seeds), code=code))
+            seeds, folder = tuple(study.seeds), str(results.folder.absolute())
+            missing.append(Unit(index=index, study=study, setting=setting, seeds=seeds, code=code, folder=folder))
             continue
         found += 1
         failures += [failure] if failure else []
     if missing:
         failures += _run_all(results, missing, engine or LocalEngine(threads), progress)
+    if shard == WHOLE:  # those of studies that were changed meanwhile are left
+        shutil.rmtree(results.folder / FOLDER, ignore_errors=True)
     total = sum(unit.study.steps * len(unit.seeds) for unit in missing)
     return Tally(found, len(missing), total, sum(len(unit.seeds) for unit in missing), tuple(failures), elsewhere)
 
@@ -123,6 +128,9 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
 def _publish(results: Results, unit: Unit, rows: list[Row], before: int) -> Failure | None:
     rows.sort(key=lambda row: unit.seeds.index(row["seed"]))
     results.write(unit.study, unit.setting, rows, f"The {before} configurations that were published before it")
+    for seed in unit.seeds:
+        if (draft := unit.draft(seed)) is not None:
+            draft.remove()
     return _failure(results.path(unit.study, unit.setting), [row["error"] for row in rows])
 
 

@@ -19,6 +19,7 @@ from perstep.algorithms import algorithm
 from perstep.recording import PENDING, REWARDS, History
 from perstep.schedules import Decay
 from perstep.studies.catalog import Setting, Study
+from perstep.studies.drafts import FOLDER, Draft
 from perstep.studies.results import COARSE_POINTS, SCHEMA, Row
 from perstep.studies.statistics import Floats
 
@@ -36,6 +37,14 @@ class Unit:
     seeds: tuple[int, ...]
     code: str | None = None
     """A Python file to load first, where the study is written in one: it may register the world."""
+    folder: str | None = None
+    """Of the results; runs that take long leave drafts of themselves there, if this machine has it."""
+
+    def draft(self, seed: int) -> Draft | None:
+        """Of one of its runs, where there is a place for it."""
+        if self.folder is None or not Path(self.folder).is_dir() or self.setting == self.study.traced:
+            return None  # traces are in no file
+        return Draft(Path(self.folder, FOLDER), self.study.description(self.setting), seed)
 
     def split(self, most: int = 1) -> list[Unit]:
         """Its runs, each as a unit, or at most so many together."""
@@ -55,17 +64,22 @@ def run_unit(unit: Unit) -> list[Row]:
     return [_run_in_its_world(unit, seed) for seed in unit.seeds]
 
 
-def run(world: Any, study: Study, setting: Setting, seed: int) -> Row:
-    """One run, as a row of the results; whatever goes wrong in it becomes the row's error."""
+def run(world: Any, study: Study, setting: Setting, seed: int, draft: Draft | None = None) -> Row:
+    """One run, as a row of the results; whatever goes wrong in it becomes the row's error. It goes on from its draft."""
     row = _empty_row(study, setting, seed)
     try:
-        agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
+        agent = draft.agent(world) if draft is not None else None
+        if agent is None:
+            agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
+            window = _window(study, setting)
+            agent.record_every(window, rows=2 * (study.steps // window // 2 + 1))
         agent.may_diverge = True  # a step size may be too large: that is a result
-        window = _window(study, setting)
-        agent.record_every(window, rows=2 * (study.steps // window // 2 + 1))
         traced = setting == study.traced
         looks = range(0, study.steps + 1, max(1, study.steps // TRACE_POINTS)) if traced else ()
-        agent.learn(study.steps, progress=False, snapshot_at=looks)
+        look = draft.look if draft is not None else None
+        agent.learn(study.steps - agent.steps, progress=False, callback=look, snapshot_at=looks)
+        if draft is not None:
+            draft.end(agent)
         return row | _kept(agent, study, setting)
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {error}"}
@@ -114,11 +128,12 @@ def _run_in_its_world(unit: Unit, seed: int) -> Row:
         own = make(study.world, **study.world_settings) if world is None else None
     except Exception as error:
         return replace(unit, seeds=(seed,)).failed(f"{type(error).__name__}: {error}")[0]
+    if own is None:
+        return run(world, study, unit.setting, seed)
     try:
-        return run(world if own is None else own, study, unit.setting, seed)
+        return run(own, study, unit.setting, seed, unit.draft(seed))
     finally:
-        if own is not None:
-            own.close()
+        own.close()
 
 
 _ONE_AT_A_TIME = threading.Lock()  # or each thread would make the world

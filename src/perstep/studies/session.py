@@ -60,7 +60,7 @@ def carry_out(name: str, results: Results, orders: Orders, console: Console) -> 
             results, engine=orders.engine, shard=orders.shard, retry_failed=orders.retry_failed, code=orders.code
         )
     except KeyboardInterrupt:
-        console.print("stopped: the configurations that are done stay, and the same command goes on from there")
+        console.print("stopped: what is done stays, and the same command goes on from there")
         raise
     seconds = time.monotonic() - begin
     if tally.made:

@@ -1,0 +1,182 @@
+"""A run that was stopped anywhere goes on from its draft, and ends as if nobody had stopped it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import gymnasium
+import pytest
+
+from perstep.studies import drafts, engine
+from perstep.studies.catalog import Study
+from perstep.studies.engines import LocalEngine
+from perstep.studies.results import Results
+from perstep.studies.runs import Unit, run_unit
+
+POLE = Study(
+    part="poles",
+    algorithm="d2-actor-critic",
+    world="CartPole-v1",
+    grid={"step_size": (0.01,)},
+    fixed={"low": [-2.4, -3, -0.21, -3], "high": [2.4, 3, 0.21, 3], "tilings": 4, "tiles": 4},
+    steps=600,
+    num_runs=2,
+    window=50,
+    tuned={"step_size": 0.01},
+)
+GAME = replace(
+    POLE,
+    part="games",
+    algorithm="d3-deep-q",
+    world="perstep/MinAtar-Breakout-v0",
+    fixed={"batch_size": 8, "replay_capacity": 300, "learning_starts": 50, "num_quantiles": 5},
+)
+
+
+class Stopped(BaseException):
+    """What a test stops a run with: nothing in the library catches it."""
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Save at every look, which is after every stretch of learning."""
+    monkeypatch.setattr(drafts, "PATIENCE", 0.0)
+    monkeypatch.setattr(drafts, "SHARE", 0)
+
+
+def unit_of(study, folder=None):
+    return Unit(
+        index=0, study=study, setting=study.settings[0], seeds=(7,), folder=None if folder is None else str(folder)
+    )
+
+
+def saved(folder):
+    return list((folder / drafts.FOLDER).glob("*.safetensors"))
+
+
+def stop_after(monkeypatch, looks):
+    """Stop a run at so many looks at it; returns the steps at which it was seen."""
+    seen, look = [], drafts.Draft.look
+
+    def counted(draft, agent):
+        look(draft, agent)
+        seen.append(agent.steps)
+        if len(seen) == looks:
+            raise Stopped
+
+    monkeypatch.setattr(drafts.Draft, "look", counted)
+    return seen
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("study", [POLE, GAME], ids=["tiles", "network"])
+def test_a_stopped_run_goes_on_and_ends_the_same(study, tmp_path, monkeypatch):
+    if study is GAME:
+        pytest.importorskip("torch")
+    (whole,) = run_unit(unit_of(study))
+    assert whole["error"] is None
+    seen = stop_after(monkeypatch, 2)
+    with pytest.raises(Stopped):
+        run_unit(unit_of(study, tmp_path))
+    assert 0 < seen[-1] < study.steps
+    assert len(saved(tmp_path)) == 1
+    seen.clear()
+    monkeypatch.setattr("perstep.studies.runs.make_agent", lambda *_, **__: pytest.fail("It begins anew."))
+    seen.extend([0] * 5)  # so that nobody stops it now
+    (resumed,) = run_unit(unit_of(study, tmp_path))
+    assert same(resumed, whole)
+    seen.clear()
+    seen.extend([0] * 5)
+    (again,) = run_unit(unit_of(study, tmp_path))
+    assert same(again, whole)
+    assert seen == [0] * 5, "The draft of a run that has ended is its end."
+
+
+def same(one, other):
+    """Rows to the bit; NaN, for windows without an end, is itself."""
+    return repr(one) == repr(other)
+
+
+CHILD = """
+import sys
+from perstep.studies import drafts
+from test_drafts import GAME, replace, run_unit, unit_of
+drafts.PATIENCE, drafts.SHARE = 0.0, 0
+run_unit(unit_of(replace(GAME, steps=4000), sys.argv[1]))
+"""
+
+
+def test_a_killed_process_loses_no_more_than_the_last_stretch(tmp_path):
+    pytest.importorskip("torch")
+    study = replace(GAME, steps=4000)
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], env=paths)
+    deadline = time.monotonic() + 120
+    while not saved(tmp_path) and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL, "It ended before it could be killed."
+    draft = unit_of(study, tmp_path).draft(7)
+    world = gymnasium.make(study.world)
+    assert 0 < draft.agent(world).steps < study.steps
+    (resumed,), (whole,) = run_unit(unit_of(study, tmp_path)), run_unit(unit_of(study))
+    assert same(resumed, whole)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_nothing_is_left_when_all_is_published(tmp_path):
+    results = Results(tmp_path, [POLE])
+    for seed in POLE.seeds:
+        run_unit(replace(unit_of(POLE, tmp_path), seeds=(seed,)))
+    (tmp_path / drafts.FOLDER / "of-another-study.safetensors").touch()
+    assert len(saved(tmp_path)) == 3
+    tally = engine.complete(results, engine=LocalEngine(1), progress=False)
+    assert tally.made == 1
+    assert not (tmp_path / drafts.FOLDER).exists()
+
+
+def test_a_short_run_leaves_none(tmp_path):
+    run_unit(unit_of(POLE, tmp_path))
+    assert not (tmp_path / drafts.FOLDER).exists()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_damaged_draft_is_none(tmp_path):
+    (whole,) = run_unit(unit_of(POLE, tmp_path))
+    (path,) = saved(tmp_path)
+    path.write_bytes(path.read_bytes()[:100])
+    assert same(run_unit(unit_of(POLE, tmp_path))[0], whole)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_another_setting_has_another_draft(tmp_path):
+    run_unit(unit_of(POLE, tmp_path))
+    other = replace(POLE, fixed={**POLE.fixed, "reset_cost": 1.0})
+    assert same(run_unit(unit_of(other, tmp_path))[0], run_unit(unit_of(other))[0])
+    assert len(saved(tmp_path)) == 2
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_world_that_cannot_be_found_again_has_a_draft_at_the_end_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(drafts, "describe", lambda *_: ({}, {"resumes": drafts.FRESH}))
+    stop_after(monkeypatch, 2)
+    with pytest.raises(Stopped):
+        run_unit(unit_of(POLE, tmp_path))
+    assert not saved(tmp_path)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_no_room_for_drafts_stops_no_run(tmp_path):
+    (tmp_path / drafts.FOLDER).write_text("a file where the folder should be")
+    assert run_unit(unit_of(POLE, tmp_path))[0]["error"] is None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_machine_without_the_folder_leaves_none(tmp_path):
+    assert run_unit(unit_of(POLE, tmp_path / "elsewhere"))[0]["error"] is None
+    assert not (tmp_path / "elsewhere").exists()
