@@ -18,11 +18,13 @@ import pytest
 
 from perstep.cli import main
 from perstep.figures import style
+from perstep.progress import Bar
 from perstep.studies.catalog import REDPILL, Study
 from perstep.studies.engine import Shard, StudyStopped, complete, run
 from perstep.studies.engines import LocalEngine, RayEngine, engine_named
 from perstep.studies.lock import LOCK, Busy, locked
 from perstep.studies.results import Results
+from perstep.studies.runs import Unit
 
 GRID = {"step_size": (2e-4, 2e-2), "reward_ratio": (2.0,), "num_quantiles": (10, 51)}
 COMPILED = dataclasses.replace(REDPILL[2], grid=GRID, num_runs=3, steps=1000)
@@ -134,6 +136,21 @@ def test_a_network_learns_the_same_in_a_process_of_its_own(tmp_path):
     there = results.runs(study, setting)
     assert there["reward_quantiles"].to_list() == [row["reward_quantiles"] for row in here]
     assert there["estimated_average_reward"].to_list() == [row["estimated_average_reward"] for row in here]
+
+
+def test_a_run_in_a_process_tells_how_far_it_is(tmp_path, monkeypatch):
+    study = troubled("Calm", num_runs=1, steps=2000, grid={"step_size": (0.1,)})
+    unit = Unit(index=0, study=study, setting=study.settings[0], seeds=(0,))
+    *told, rows = [news for _, news in LocalEngine(1).work([unit])]
+    assert told == sorted(told)
+    assert told[-1] == study.steps
+    assert len(told) > 1
+    assert rows[0]["error"] is None
+    seen = []
+    monkeypatch.setattr(Bar, "update", lambda _, done, note: seen.append((done, note)))
+    complete(Results(tmp_path, [study]), engine=LocalEngine(1), progress=False)
+    assert seen[0][0] < seen[-1][0] == study.steps
+    assert [note for _, note in seen[-2:]] == ["0/1 runs", "1/1 runs"]
 
 
 # Runs and processes that fail --------------------------------------------------------------------------------------------

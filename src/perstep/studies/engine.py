@@ -108,16 +108,27 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
     num_runs = sum(len(unit.seeds) for unit in units)
     whole = {unit.index: unit for unit in units}
     partial: dict[int, list[Row]] = {}
+    under_way: dict[tuple[int, tuple[int, ...]], int] = {}  # steps of runs that have not ended
     done = runs = failed = published = 0
+
+    def tell() -> str:
+        return f"{runs:,}/{num_runs:,} runs" + (f", {failed:,} failed" if failed else "")
+
     with (
         Bar(total, units[0].study.part.partition("/")[0], show=progress, lines=True) as bar,
         contextlib.closing(engine.work(units)) as work,
     ):
         for unit, rows in work:
+            which = (unit.index, unit.seeds)
+            if isinstance(rows, int):
+                under_way[which] = rows
+                bar.update(done + sum(under_way.values()), tell())
+                continue
+            under_way.pop(which, None)
             partial.setdefault(unit.index, []).extend(rows)
             done, runs = done + unit.study.steps * len(rows), runs + len(rows)
             failed += sum(row["error"] is not None for row in rows)
-            bar.update(done, f"{runs:,}/{num_runs:,} runs" + (f", {failed:,} failed" if failed else ""))
+            bar.update(done + sum(under_way.values()), tell())
             if len(partial[unit.index]) == len(whole[unit.index].seeds):
                 failure = _publish(results, whole[unit.index], partial.pop(unit.index), published)
                 published += 1

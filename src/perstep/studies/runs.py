@@ -55,18 +55,34 @@ class Unit:
         return [_empty_row(self.study, self.setting, seed) | {"error": error} for seed in self.seeds]
 
 
-Rows: TypeAlias = Generator[tuple[Unit, list[Row]], None, None]
-"""Units with their rows, as they come."""
+News: TypeAlias = list[Row] | int
+"""Of a unit: its rows, or how many steps of its run have been made."""
+Work: TypeAlias = Generator[tuple[Unit, News], None, None]
+"""Units with news of them, as they come."""
 
 
-def run_unit(unit: Unit) -> list[Row]:
-    """All runs of a unit, in the order of their seeds."""
-    return [_run_in_its_world(unit, seed) for seed in unit.seeds]
+def run_unit(unit: Unit, tell: Callable[[int], None] | None = None) -> list[Row]:
+    """All runs of a unit, in the order of their seeds. `tell` hears several times a second how far one is, unless it is compiled."""
+    return [_run_in_its_world(unit, seed, tell) for seed in unit.seeds]
 
 
-def run(world: Any, study: Study, setting: Setting, seed: int, draft: Draft | None = None) -> Row:
+def run(
+    world: Any,
+    study: Study,
+    setting: Setting,
+    seed: int,
+    draft: Draft | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> Row:
     """One run, as a row of the results; whatever goes wrong in it becomes the row's error. It goes on from its draft."""
     row = _empty_row(study, setting, seed)
+
+    def look(agent: Agent) -> None:
+        if draft is not None:
+            draft.look(agent)
+        if tell is not None:
+            tell(agent.steps)
+
     try:
         agent = draft.agent(world) if draft is not None else None
         if agent is None:
@@ -76,7 +92,6 @@ def run(world: Any, study: Study, setting: Setting, seed: int, draft: Draft | No
         agent.may_diverge = True  # a step size may be too large: that is a result
         traced = setting == study.traced
         looks = range(0, study.steps + 1, max(1, study.steps // TRACE_POINTS)) if traced else ()
-        look = draft.look if draft is not None else None
         agent.learn(study.steps - agent.steps, progress=False, callback=look, snapshot_at=looks)
         if draft is not None:
             draft.end(agent)
@@ -118,7 +133,7 @@ def load_code(path: str | None) -> Any:
     return module
 
 
-def _run_in_its_world(unit: Unit, seed: int) -> Row:
+def _run_in_its_world(unit: Unit, seed: int, tell: Callable[[int], None] | None) -> Row:
     """One run in a world of its own, or in the one that all runs may share."""
     study = unit.study
     try:
@@ -131,7 +146,7 @@ def _run_in_its_world(unit: Unit, seed: int) -> Row:
     if own is None:
         return run(world, study, unit.setting, seed)
     try:
-        return run(own, study, unit.setting, seed, unit.draft(seed))
+        return run(own, study, unit.setting, seed, unit.draft(seed), tell)
     finally:
         own.close()
 

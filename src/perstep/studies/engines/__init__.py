@@ -8,7 +8,7 @@ from typing import Protocol
 from perstep.errors import unknown
 from perstep.studies.engines.local import LocalEngine
 from perstep.studies.engines.ray import RayEngine
-from perstep.studies.runs import Rows, Unit
+from perstep.studies.runs import Unit, Work
 
 
 class Engine(Protocol):
@@ -18,8 +18,9 @@ class Engine(Protocol):
     def name(self) -> str:
         """As in --engine."""
 
-    def work(self, units: Sequence[Unit]) -> Rows:
-        """The rows of all units, as they come: in any order, and a unit's runs together or apart."""
+    def work(self, units: Sequence[Unit]) -> Work:
+        """The rows of all units, as they come: in any order, and a unit's runs together or apart. Between them, where an engine
+        knows it, how many steps of a unit's run have been made."""
 
 
 ENGINES = ("local", "ray")

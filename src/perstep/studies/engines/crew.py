@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from perstep.studies.results import Row
-from perstep.studies.runs import Rows, Unit, run_unit
+from perstep.studies.runs import News, Unit, Work, run_unit
 
 ATTEMPTS = 3  # at a run whose process died, before it is recorded as failed
 
@@ -39,8 +38,8 @@ class Worker:
         with contextlib.suppress(OSError):  # it died while idle: seen when its rows do not come
             self.connection.send(unit)
 
-    def rows(self) -> list[Row] | None:
-        """What came of the unit; None if the process died."""
+    def news(self) -> News | None:
+        """What came of the unit, or how far it is; None if the process died."""
         try:
             return self.connection.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
@@ -57,8 +56,8 @@ class Worker:
         return code
 
 
-def work_in_processes(units: Sequence[Unit], size: int) -> Rows:
-    """The rows of all units, as they come."""
+def work_in_processes(units: Sequence[Unit], size: int) -> Work:
+    """The rows of all units, as they come, and how far each is."""
     waiting = deque((unit, 1) for unit in units)
     idle: list[Worker] = []
     busy: dict[Any, Worker] = {}
@@ -70,11 +69,14 @@ def work_in_processes(units: Sequence[Unit], size: int) -> Rows:
                 worker.begin(*waiting.popleft())
             for ready in wait(list(busy)):
                 worker = busy.pop(ready)
-                unit, rows = worker.unit, worker.rows()
+                unit, news = worker.unit, worker.news()
                 assert unit is not None
-                if rows is not None:
-                    idle.append(worker)
-                    yield unit, rows
+                if news is not None:
+                    if isinstance(news, int):
+                        busy[ready] = worker
+                    else:
+                        idle.append(worker)
+                    yield unit, news
                     continue
                 code = worker.end(patience=5.0)
                 if worker.attempt < ATTEMPTS:
@@ -98,7 +100,7 @@ def _serve(connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            connection.send(run_unit(connection.recv()))
+            connection.send(run_unit(connection.recv(), tell=connection.send))
 
 
 def _end_with_parent() -> None:

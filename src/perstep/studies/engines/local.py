@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 from perstep.studies.engines.crew import work_in_processes
 from perstep.studies.results import Row
-from perstep.studies.runs import Rows, Unit, is_compiled, run_unit
+from perstep.studies.runs import Unit, Work, is_compiled, run_unit
 
 SHORT = 2_000_000  # steps, less than a second of most algorithms
 
@@ -22,7 +22,7 @@ class LocalEngine:
     cores: int | None = None
     name: str = "local"
 
-    def work(self, units: Sequence[Unit]) -> Rows:
+    def work(self, units: Sequence[Unit]) -> Work:
         """The rows of all units, run by run."""
         cores = self.cores or len(os.sched_getaffinity(0))
         compiled = [unit for unit in units if is_compiled(unit.study, unit.code)]
@@ -36,7 +36,7 @@ def _together(unit: Unit, cores: int) -> int:
     return max(1, min(SHORT // unit.study.steps, -(-len(unit.seeds) // cores)))
 
 
-def _work_in_threads(runs: Sequence[Unit], threads: int) -> Rows:
+def _work_in_threads(runs: Sequence[Unit], threads: int) -> Work:
     done: SimpleQueue[tuple[Unit, Future[list[Row]]]] = SimpleQueue()
     with ThreadPoolExecutor(threads) as pool:
         try:

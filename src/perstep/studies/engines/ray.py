@@ -18,7 +18,7 @@ from typing import Any
 
 from perstep.algorithms import algorithm
 from perstep.studies.results import Row
-from perstep.studies.runs import Rows, Unit, is_compiled, run_unit
+from perstep.studies.runs import Unit, Work, is_compiled, run_unit
 
 RETRIES = 3  # of a unit whose worker or machine died
 GPU_SHARE = 0.25  # of a GPU for a run with a network, where the cluster has any: such networks are small
@@ -33,7 +33,7 @@ class RayEngine:
     address: str | None = None
     name: str = "ray"
 
-    def work(self, units: Sequence[Unit]) -> Rows:
+    def work(self, units: Sequence[Unit]) -> Work:
         """The rows of all units: compiled ones whole, since their runs are short, the others run by run."""
         ray = _imported()
         tasks = [task for unit in units for task in ([unit] if is_compiled(unit.study, unit.code) else unit.split())]
