@@ -62,7 +62,7 @@ Work: TypeAlias = Generator[tuple[Unit, News], None, None]
 
 
 def run_unit(unit: Unit, tell: Callable[[int], None] | None = None) -> list[Row]:
-    """All runs of a unit, in the order of their seeds. `tell` hears several times a second how far one is, unless it is compiled."""
+    """All runs of a unit, in the order of their seeds. `tell` hears how far one is, several times a second, unless compiled."""
     return [_run_in_its_world(unit, seed, tell) for seed in unit.seeds]
 
 
