@@ -138,7 +138,10 @@ class Replay:
         for name in ("before", "after"):
             _within("place of a frame", arrays[name], max(filled["frames"], 1))
         for name, mine in own.items():
-            mine[: len(arrays[name])] = arrays[name]
+            if arrays[name].shape == mine.shape and arrays[name].flags.writeable:  # a full replay, not twice in memory
+                setattr(self, f"_{name}", arrays[name])
+            else:
+                mine[: len(arrays[name])] = arrays[name]
 
     def _keep(self, env: int, observation: NDArray[Any], *, follows: bool) -> NDArray[np.int64]:
         """Put away the frames of an observation that are new; returns where all of them are, counted from the first of all."""
