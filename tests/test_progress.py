@@ -34,6 +34,12 @@ def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch):
     assert capsys.readouterr().err == ""  # nothing after the end
 
 
+def test_what_was_there_before_is_not_counted_as_speed():
+    with Bar(1000, "redpill") as bar:
+        bar.update(900, found=900)
+        assert bar.line() == "redpill: 90%, 0 steps/s, time left not known yet"
+
+
 @pytest.mark.parametrize("given", [{"lines": True, "show": False}, {"lines": False}])
 def test_nothing_is_told_to_those_who_did_not_ask(capsys, monkeypatch, given):
     monkeypatch.setattr(progress, "LINE_EVERY", 0.01)

@@ -24,7 +24,7 @@ class Bar:
     ) -> None:
         self._total, self._what, self._show, self._unit = total, what, show, unit
         self._begin = time.monotonic()
-        self._done, self._note = 0, ""
+        self._done, self._note, self._found = 0, "", 0
         self._ended = threading.Event() if lines and show is None else None
         self._shown: Any = None
         self._task: Any = None
@@ -44,9 +44,9 @@ class Bar:
         if self._shown is not None:
             self._shown.stop()
 
-    def update(self, done: int, note: str = "") -> None:
-        """Say that `done` of the total are done."""
-        self._done, self._note = done, note
+    def update(self, done: int, note: str = "", found: int = 0) -> None:
+        """Say that `done` of the total are done, `found` of them before it began."""
+        self._done, self._note, self._found = done, note, found
         if self._shown is None and self._show is None and sys.stderr.isatty() and self._elapsed() > PATIENCE:
             self._open()
         if self._shown is not None:
@@ -64,7 +64,7 @@ class Bar:
         return f"{self._what}: {', '.join(filter(None, words))}"
 
     def _rate(self) -> float:
-        return self._done / max(self._elapsed(), 1e-9)
+        return (self._done - self._found) / max(self._elapsed(), 1e-9)
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._begin

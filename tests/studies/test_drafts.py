@@ -88,8 +88,10 @@ def test_a_stopped_run_goes_on_and_ends_the_same(study, tmp_path, monkeypatch):
     seen.clear()
     monkeypatch.setattr("perstep.studies.runs.make_agent", lambda *_, **__: pytest.fail("It begins anew."))
     seen.extend([0] * 5)  # so that nobody stops it now
-    (resumed,) = run_unit(unit_of(study, tmp_path))
+    told = []
+    (resumed,) = run_unit(unit_of(study, tmp_path), told.append)
     assert same(resumed, whole)
+    assert 0 < told[0] < told[-1] == study.steps
     seen.clear()
     seen.extend([0] * 5)
     (again,) = run_unit(unit_of(study, tmp_path))

@@ -143,14 +143,15 @@ def test_a_run_in_a_process_tells_how_far_it_is(tmp_path, monkeypatch):
     unit = Unit(index=0, study=study, setting=study.settings[0], seeds=(0,))
     *told, rows = [news for _, news in LocalEngine(1).work([unit])]
     assert told == sorted(told)
+    assert told[0] == 0
     assert told[-1] == study.steps
     assert len(told) > 1
     assert rows[0]["error"] is None
     seen = []
-    monkeypatch.setattr(Bar, "update", lambda _, done, note: seen.append((done, note)))
+    monkeypatch.setattr(Bar, "update", lambda _, done, note, found: seen.append((done, note, found)))
     complete(Results(tmp_path, [study]), engine=LocalEngine(1), progress=False)
     assert seen[0][0] < seen[-1][0] == study.steps
-    assert [note for _, note in seen[-2:]] == ["0/1 runs", "1/1 runs"]
+    assert [note for _, note, _ in seen[-2:]] == ["0/1 runs", "1/1 runs"]
 
 
 # Runs and processes that fail --------------------------------------------------------------------------------------------

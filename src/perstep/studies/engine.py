@@ -109,7 +109,7 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
     whole = {unit.index: unit for unit in units}
     partial: dict[int, list[Row]] = {}
     under_way: dict[tuple[int, tuple[int, ...]], int] = {}  # steps of runs that have not ended
-    done = runs = failed = published = 0
+    done = found = runs = failed = published = 0
 
     def tell() -> str:
         return f"{runs:,}/{num_runs:,} runs" + (f", {failed:,} failed" if failed else "")
@@ -121,14 +121,15 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
         for unit, rows in work:
             which = (unit.index, unit.seeds)
             if isinstance(rows, int):
+                found += rows if which not in under_way else 0
                 under_way[which] = rows
-                bar.update(done + sum(under_way.values()), tell())
+                bar.update(done + sum(under_way.values()), tell(), found)
                 continue
             under_way.pop(which, None)
             partial.setdefault(unit.index, []).extend(rows)
             done, runs = done + unit.study.steps * len(rows), runs + len(rows)
             failed += sum(row["error"] is not None for row in rows)
-            bar.update(done + sum(under_way.values()), tell())
+            bar.update(done + sum(under_way.values()), tell(), found)
             if len(partial[unit.index]) == len(whole[unit.index].seeds):
                 failure = _publish(results, whole[unit.index], partial.pop(unit.index), published)
                 published += 1

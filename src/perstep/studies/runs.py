@@ -62,7 +62,8 @@ Work: TypeAlias = Generator[tuple[Unit, News], None, None]
 
 
 def run_unit(unit: Unit, tell: Callable[[int], None] | None = None) -> list[Row]:
-    """All runs of a unit, in the order of their seeds. `tell` hears how far one is, several times a second, unless compiled."""
+    """All runs of a unit, in the order of their seeds. `tell` hears where one begins and, several times a second, how far it is,
+    unless it is compiled."""
     return [_run_in_its_world(unit, seed, tell) for seed in unit.seeds]
 
 
@@ -90,6 +91,8 @@ def run(
             window = _window(study, setting)
             agent.record_every(window, rows=2 * (study.steps // window // 2 + 1))
         agent.may_diverge = True  # a step size may be too large: that is a result
+        if tell is not None:
+            tell(agent.steps)
         traced = setting == study.traced
         looks = range(0, study.steps + 1, max(1, study.steps // TRACE_POINTS)) if traced else ()
         agent.learn(study.steps - agent.steps, progress=False, callback=look, snapshot_at=looks)
