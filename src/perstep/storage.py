@@ -42,6 +42,13 @@ def published(path: str | os.PathLike[str]) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def sweep(folder: Path) -> None:
+    """Remove what processes that were killed while they wrote have left under a folder: ours, and that of safetensors."""
+    for name in (".*.part", ".tmp??????"):
+        for draft in folder.rglob(name):
+            draft.unlink(missing_ok=True)
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -50,11 +57,15 @@ def _umask() -> int:
 
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: dict[str, Any]) -> None:
     """Publish arrays and JSON-able metadata as one file."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     text = json.dumps(metadata, allow_nan=False)
     with published(path) as draft:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft, {KEY: text})
+        try:
+            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft, {KEY: text})
+        except SafetensorError as error:  # its word for a full disk
+            raise OSError(f"{path} could not be written: {error}. Make room, or choose another place.") from error
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -52,6 +52,14 @@ def test_mistakes(line: str, sentence: str, tmp_path: Path, capsys: pytest.Captu
     assert not out.exists(), "A mistake leaves nothing behind."
 
 
+def test_a_world_of_ones_own_may_have_the_name_of_a_game() -> None:
+    gymnasium.register("Tetris-v0", entry_point=lambda: gymnasium.make("CartPole-v1").unwrapped)
+    try:
+        assert perstep.DeepQ("Tetris-v0", replay_capacity=100).learn(5).steps == 5
+    finally:
+        del gymnasium.registry["Tetris-v0"]
+
+
 def test_a_setting_of_the_world_is_sent_there() -> None:
     with pytest.raises(ValueError, match=r"setting of DeepQ, 'sticky_actions'\. If it is the world's, give it to"):
         perstep.DeepQ(BREAKOUT, sticky_actions=0.0)

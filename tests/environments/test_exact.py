@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -315,6 +316,7 @@ def test_policy_in_its_three_forms() -> None:
     for policy in ([1, 0, 1], rows, lambda s: [1, 0, 1][s], lambda s: rows[s], np.array([1.0, 0.0, 1.0])):
         assert np.array_equal(policy_probabilities(policy, 3, 2), rows)
     assert policy_probabilities([1, 0, 1], 3, 2, epsilon=0.1) == pytest.approx(0.9 * rows + 0.05)
+    assert policy_probabilities([[Fraction(1, 3), Fraction(2, 3)]], 1, 2).tolist() == [[1 / 3, 2 / 3]]
     single = np.float32([[1 / 3, 2 / 3]] * 3)
     assert policy_probabilities(single, 3, 2).sum(axis=1) == pytest.approx(np.ones(3), abs=1e-15)
 
@@ -334,7 +336,7 @@ def test_policy_in_its_three_forms() -> None:
         (lambda: RING.evaluate(lambda s: s), r"policy\[2\] is 2"),
         (lambda: RING.evaluate(lambda s: 0 if s else [0.5, 0.5]), "mixes them. Return one kind"),
         (lambda: RING.evaluate(lambda s: None), "of numbers, but None came. A policy function has to return one"),
-        (lambda: RING.evaluate([0, None, 1]), "of numbers, but None came"),
+        (lambda: RING.evaluate(np.array([0, "left", 1], object)), "of numbers, but 'left' came"),
         (lambda: RING.evaluate([0, 0, 0], epsilon=1.5), "from 0 to 1, and got 1.5"),
         (lambda: RING.evaluate([0, 0, 0], start=3), "start is a state from 0 to 2 .* but got 3"),
         (lambda: RING.evaluate([0, 0, 0], start=[0.5, 0.5]), r"shape \(3,\), but got shape \(2,\)"),

@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import gymnasium
 import pytest
+from safetensors import SafetensorError
 
+import perstep
 from perstep.studies import drafts, engine
 from perstep.studies.catalog import Study
 from perstep.studies.engines import LocalEngine
@@ -125,7 +127,7 @@ def test_a_killed_process_loses_no_more_than_the_last_stretch(tmp_path):
     assert child.wait() == -signal.SIGKILL, "It ended before it could be killed."
     draft = unit_of(study, tmp_path).draft(7)
     world = gymnasium.make(study.world)
-    assert 0 < draft.agent(world).steps < study.steps
+    assert 0 < draft.agent(world, study.steps).steps < study.steps
     (resumed,), (whole,) = run_unit(unit_of(study, tmp_path)), run_unit(unit_of(study))
     assert same(resumed, whole)
 
@@ -166,10 +168,60 @@ def test_another_setting_has_another_draft(tmp_path):
 @pytest.mark.usefixtures("impatient")
 def test_a_world_that_cannot_be_found_again_has_a_draft_at_the_end_only(tmp_path, monkeypatch):
     monkeypatch.setattr(drafts, "describe", lambda *_: ({}, {"resumes": drafts.FRESH}))
-    stop_after(monkeypatch, 2)
+    seen = stop_after(monkeypatch, 2)
     with pytest.raises(Stopped):
         run_unit(unit_of(POLE, tmp_path))
     assert not saved(tmp_path)
+    (whole,) = run_unit(unit_of(POLE, tmp_path))
+    assert len(saved(tmp_path)) == 1
+    looked = len(seen)
+    assert same(run_unit(unit_of(POLE, tmp_path))[0], whole)
+    assert len(seen) == looked, "It had ended."
+
+
+def test_the_end_of_a_long_run_is_kept_also_if_no_draft_was(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(drafts.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(drafts, "describe", lambda *_: ({}, {"resumes": drafts.FRESH}))
+    draft, agent = unit_of(POLE, tmp_path).draft(7), perstep.QLearning("perstep/RedPillBluePill-v0")
+    for _ in range(5):
+        now[0] += drafts.PATIENCE
+        draft.look(agent)
+    draft.end(agent)
+    assert len(saved(tmp_path)) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_draft_of_a_world_that_is_another_one_now_is_none(tmp_path, monkeypatch):
+    (whole,) = run_unit(unit_of(POLE))
+    seen = stop_after(monkeypatch, 2)
+    with pytest.raises(Stopped):
+        run_unit(unit_of(POLE, tmp_path))
+    seen.extend([0] * 5)
+    with monkeypatch.context() as patch:
+        patch.setattr("perstep.agents.worlds.restore", lambda *_: False)
+        assert same(run_unit(unit_of(POLE, tmp_path))[0], whole)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_full_disk_stops_no_run(tmp_path, monkeypatch):
+    def full(*_):
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    assert run_unit(unit_of(POLE, tmp_path))[0]["error"] is None
+    assert not list((tmp_path / drafts.FOLDER).iterdir())
+    with pytest.raises(OSError, match=r"could not be written: No space left on device\. Make room"):
+        perstep.QLearning("perstep/RedPillBluePill-v0").save(tmp_path / "a")
+
+
+def test_tuned_only_leaves_the_drafts_of_the_grid(tmp_path):
+    (tmp_path / drafts.FOLDER).mkdir()
+    (tmp_path / drafts.FOLDER / "of-the-grid.safetensors").touch()
+    engine.complete(
+        Results(tmp_path, [replace(POLE, steps=50)], tuned_only=True), engine=LocalEngine(1), progress=False
+    )
+    assert saved(tmp_path)
 
 
 @pytest.mark.usefixtures("impatient")

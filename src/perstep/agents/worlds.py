@@ -98,8 +98,11 @@ def make(name: str, **settings: Any) -> Any:
 
 def _refuse_old_id(name: str) -> None:
     """A game by another id, as "BreakoutNoFrameskip-v4", would be there or not, depending on who has imported ale-py before."""
+    import gymnasium
+
     found = re.fullmatch(r"(\w+?)(-ram)?(NoFrameskip|Deterministic)?-v[045]", name)
-    if found is None:
+    spec = gymnasium.registry.get(name)
+    if found is None or (spec is not None and not str(spec.entry_point).startswith("ale_py")):
         return
     with contextlib.suppress(ImportError):  # without ale-py nobody has it
         if (game := game_of(new := f"ALE/{found[1]}-v5")) is not None and game in games():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -90,11 +91,13 @@ def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsi
     else:
         given = np.asarray(policy)
     if given.dtype.kind not in "biuf":
-        wrong = next((entry for entry in given.ravel().tolist() if not isinstance(entry, int | float)), given)
-        raise ValueError(
-            f"A policy is made of actions or of probabilities, that is of numbers, but {wrong!r} came. "
-            "A policy function has to return one of them."
-        )
+        wrong = [entry for entry in given.ravel().tolist() if not isinstance(entry, Real)]
+        if wrong:
+            raise ValueError(
+                f"A policy is made of actions or of probabilities, that is of numbers, but {wrong[0]!r} came. "
+                "A policy function has to return one of them."
+            )
+        given = given.astype(np.float64)
     if given.shape not in ((num_states,), (num_states, num_actions)):
         raise ValueError(
             f"A policy is actions of shape ({num_states},), probabilities of shape ({num_states}, {num_actions}) or a "

@@ -15,7 +15,6 @@ from typing import Any, final
 
 from perstep.agents import Agent, DeepQ, load
 from perstep.agents.worlds import FRESH, describe
-from perstep.storage import BadFile
 
 FOLDER = ".drafts"  # in the folder of the results
 PATIENCE = 60.0  # seconds of work that may be lost
@@ -26,20 +25,21 @@ SHARE = 50  # of the time at most one part in so many goes into saving: a full r
 class Draft:
     """The file of one run under way."""
 
-    def __init__(self, folder: Path, description: str, seed: int) -> None:
-        self.path = folder / f"{hashlib.sha256(f'{description} {seed}'.encode()).hexdigest()[:32]}.safetensors"
-        self._last, self._cost, self._begun = time.monotonic(), 0.0, False
+    def __init__(self, folder: Path, run: str) -> None:
+        self.path = folder / f"{hashlib.sha256(run.encode()).hexdigest()[:32]}.safetensors"
+        self._first = self._last = time.monotonic()
+        self._cost, self._begun = 0.0, False
 
-    def agent(self, world: Any) -> Agent | None:
-        """The agent as far as the run came before; None if it begins now."""
-        if not self.path.exists():
-            return None
+    def agent(self, world: Any, steps: int) -> Agent | None:
+        """The agent of a run of `steps` steps, as far as it came before; None if it has to begin now."""
         try:
             with warnings.catch_warnings():  # a run that has ended needs no world
                 warnings.simplefilter("ignore")
                 agent = load(self.path, world)
-        except (BadFile, OSError):
+        except Exception:  # whatever it is, damage or want of memory, the run can do without
             return None
+        if agent.steps < steps and (agent._world is None or agent._world.point is None):
+            return None  # the world is another one now, and was not found again
         self._begun = True
         return agent
 
@@ -47,14 +47,12 @@ class Draft:
         """Save the agent if that is due, and if the world can be found again as it is."""
         if time.monotonic() - self._last < max(PATIENCE, SHARE * self._cost):
             return
-        about = describe(agent._opened, agent._world, agent._spaces())[1]
-        if about.get("resumes") != FRESH:
-            self._save(agent)
+        self._save(agent)
         self._last = time.monotonic()
 
     def end(self, agent: Agent) -> None:
         """Keep what has come of a run that took long."""
-        if self._begun or time.monotonic() - self._last >= PATIENCE:
+        if self._begun or time.monotonic() - self._first >= PATIENCE:
             self._save(agent, ended=True)
 
     def remove(self) -> None:
@@ -64,12 +62,12 @@ class Draft:
 
     def _save(self, agent: Agent, *, ended: bool = False) -> None:
         begin = time.monotonic()
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # neither a full disk nor numbers that no file can hold stop a run
+        with contextlib.suppress(OSError, ValueError):  # a full disk, or a number that no file can hold, stops no run
             if ended and isinstance(agent, DeepQ):
                 agent.save(self.path, replay=False)
-            else:
+            elif ended or describe(agent._opened, agent._world, agent._spaces())[1].get("resumes") != FRESH:
                 agent.save(self.path)
+            else:
+                return
             self._begun = True
         self._cost = time.monotonic() - begin

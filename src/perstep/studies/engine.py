@@ -96,7 +96,7 @@ def complete(
         failures += [failure] if failure else []
     if missing:
         failures += _run_all(results, missing, engine or LocalEngine(threads), progress)
-    if shard == WHOLE:  # those of studies that were changed meanwhile are left
+    if shard == WHOLE and not results.tuned_only:  # what is left there is of studies that were changed meanwhile
         shutil.rmtree(results.folder / FOLDER, ignore_errors=True)
     total = sum(unit.study.steps * len(unit.seeds) for unit in missing)
     return Tally(found, len(missing), total, sum(len(unit.seeds) for unit in missing), tuple(failures), elsewhere)

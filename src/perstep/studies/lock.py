@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from perstep.storage import sweep
+
 if sys.platform != "win32":
     import fcntl
 
@@ -36,7 +38,7 @@ def locked(folder: Path, share: str | None = None) -> Iterator[None]:
                 error.errno, f"Nothing can be written in {folder}: {reason}. Choose another folder with --out"
             ) from error
         if share is None:
-            _sweep_away(folder)
+            sweep(folder)
         yield
 
 
@@ -67,9 +69,3 @@ def _take(file: IO[str], path: Path, *, alone: bool) -> None:
     ) as error:  # some network disks know no locks: files are published by rename, so at worst work is done twice
         if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
             raise
-
-
-def _sweep_away(folder: Path) -> None:
-    """Drafts of files, left by a process that was killed while it wrote."""
-    for draft in folder.rglob(".*.part"):
-        draft.unlink(missing_ok=True)

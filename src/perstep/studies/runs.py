@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import os
 import threading
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from perstep.recording import PENDING, REWARDS, History
 from perstep.schedules import Decay
 from perstep.studies.catalog import Setting, Study
 from perstep.studies.drafts import FOLDER, Draft
+from perstep.studies.provenance import versions
 from perstep.studies.results import COARSE_POINTS, SCHEMA, Row
 from perstep.studies.statistics import Floats
 
@@ -42,9 +44,11 @@ class Unit:
 
     def draft(self, seed: int) -> Draft | None:
         """Of one of its runs, where there is a place for it."""
-        if self.folder is None or not Path(self.folder).is_dir() or self.setting == self.study.traced:
+        if self.folder is None or not os.path.isdir(self.folder) or self.setting == self.study.traced:
             return None  # traces are in no file
-        return Draft(Path(self.folder, FOLDER), self.study.description(self.setting), seed)
+        code = "" if self.code is None else Path(self.code).read_text(encoding="utf-8")
+        about = [self.study.description(self.setting), seed, _window(self.study, self.setting), versions(), code]
+        return Draft(Path(self.folder, FOLDER), json.dumps(about))
 
     def split(self, most: int = 1) -> list[Unit]:
         """Its runs, each as a unit, or at most so many together."""
@@ -85,7 +89,7 @@ def run(
             tell(agent.steps)
 
     try:
-        agent = draft.agent(world) if draft is not None else None
+        agent = draft.agent(world, study.steps) if draft is not None else None
         if agent is None:
             agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
             window = _window(study, setting)

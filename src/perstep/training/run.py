@@ -21,7 +21,7 @@ from perstep.agents.making import load
 from perstep.agents.worlds import FRESH, describe
 from perstep.config import count
 from perstep.interruption import abandoned_at_signals, deferred_signals
-from perstep.storage import BadFile, published, read_metadata
+from perstep.storage import BadFile, published, read_metadata, sweep
 from perstep.training.cadence import Cadence
 from perstep.training.evaluation import Evaluations, Plan
 from perstep.training.events import EventWriter
@@ -188,8 +188,7 @@ class Run:
             raise FileNotFoundError(
                 f"{folder} holds {AGENT} without its {RUN}: no run to resume. Choose another folder."
             )
-        for draft in folder.glob(".*.part"):  # left by a process that was killed while it wrote
-            draft.unlink(missing_ok=True)
+        sweep(folder)
         record = read_record(folder) if there else {}
         if there:
             _refuse_another(record, task, folder)
