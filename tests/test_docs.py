@@ -42,6 +42,8 @@ def test_python_runs_and_prints_what_is_written_under_it(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "results").symlink_to(DOCS / "results")
     names: dict[str, object] = {"__name__": "__main__"}
     for code, output in examples(PAGES[page]):
         printed = io.StringIO()
