@@ -90,6 +90,11 @@ def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsi
         given = np.stack(choices)
     else:
         given = np.asarray(policy)
+    if given.shape not in ((num_states,), (num_states, num_actions)):
+        raise ValueError(
+            f"A policy is actions of shape ({num_states},), probabilities of shape ({num_states}, {num_actions}) or a "
+            f"function of the state, but got shape {given.shape}. Give one entry for each of the {num_states} states."
+        )
     if given.dtype.kind not in "biuf":
         wrong = [entry for entry in given.ravel().tolist() if not isinstance(entry, Real)]
         if wrong:
@@ -98,11 +103,6 @@ def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsi
                 "A policy function has to return one of them."
             )
         given = given.astype(np.float64)
-    if given.shape not in ((num_states,), (num_states, num_actions)):
-        raise ValueError(
-            f"A policy is actions of shape ({num_states},), probabilities of shape ({num_states}, {num_actions}) or a "
-            f"function of the state, but got shape {given.shape}. Give one entry for each of the {num_states} states."
-        )
     table = _one_hot(given, num_actions) if given.ndim == 1 else _normalised_policy(given.astype(np.float64))
     return (1.0 - epsilon) * table + epsilon / num_actions
 
