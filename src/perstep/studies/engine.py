@@ -140,9 +140,10 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
 def _publish(results: Results, unit: Unit, rows: list[Row], before: int) -> Failure | None:
     rows.sort(key=lambda row: unit.seeds.index(row["seed"]))
     results.write(unit.study, unit.setting, rows, f"The {before} configurations that were published before it")
-    for seed in unit.seeds:
-        if (draft := unit.draft(seed)) is not None:
-            draft.remove()
+    if (results.folder / FOLDER).is_dir():  # compiled runs leave none, and are many
+        for seed in unit.seeds:
+            if (draft := unit.draft(seed)) is not None:
+                draft.remove()
     return _failure(results.path(unit.study, unit.setting), [row["error"] for row in rows])
 
 
