@@ -43,10 +43,11 @@ def published(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what processes that were killed while they wrote have left under a folder: ours, and that of safetensors."""
+    """Remove what processes that were killed while they wrote have left in a folder: ours, and that of safetensors."""
     for name in (".*.part", ".tmp??????"):
-        for draft in folder.rglob(name):
-            draft.unlink(missing_ok=True)
+        for draft in folder.glob(name):
+            if draft.is_file():
+                draft.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -38,7 +38,8 @@ def locked(folder: Path, share: str | None = None) -> Iterator[None]:
                 error.errno, f"Nothing can be written in {folder}: {reason}. Choose another folder with --out"
             ) from error
         if share is None:
-            sweep(folder)
+            for within in (folder, *filter(Path.is_dir, folder.rglob("*"))):
+                sweep(within)
         yield
 
 

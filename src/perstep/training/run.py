@@ -188,9 +188,9 @@ class Run:
             raise FileNotFoundError(
                 f"{folder} holds {AGENT} without its {RUN}: no run to resume. Choose another folder."
             )
-        sweep(folder)
         record = read_record(folder) if there else {}
         if there:
+            sweep(folder)
             _refuse_another(record, task, folder)
         return cls(folder, record)
 
