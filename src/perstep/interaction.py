@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from perstep import linear, tabular
 from perstep.compiled import compiled, inlined
 from perstep.environments import pendulum
-from perstep.environments.world import start, step
+from perstep.environments.finite_world import start, step
 from perstep.environments.world_state import kinds
 from perstep.randomness import draw, uniform
 from perstep.recording import note

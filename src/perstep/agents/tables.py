@@ -16,8 +16,8 @@ from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count
 from perstep.environments.exact import policy_probabilities
+from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, numbering
-from perstep.environments.world import start
 from perstep.interaction import Behaviour, Span
 from perstep.randomness import Generator, draw
 
