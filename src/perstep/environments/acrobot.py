@@ -36,7 +36,7 @@ class AcrobotParameters(NamedTuple):
 
 @inlined
 def named(p: Any) -> Any:
-    """The array of parameters with names."""
+    """The parameters as a named tuple, from an array."""
     return AcrobotParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12])
 
 

@@ -28,7 +28,7 @@ class MountainCarParameters(NamedTuple):
 
 @inlined
 def named(p: Any) -> Any:
-    """The array of parameters with names."""
+    """The parameters as a named tuple, from an array."""
     return MountainCarParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6])
 
 
