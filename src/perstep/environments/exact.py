@@ -26,12 +26,8 @@ Integers = NDArray[np.int64]
 Policy = ArrayLike | Callable[[int], Any]
 """Actions (S,), probabilities (S, A), or a function from a state to an action or to probabilities (A,)."""
 
-DENSE_UP_TO = (
-    1000  # states; LAPACK up to here, a sparse factorisation above, where each state usually has few successors
-)
-WARM_UP_SWEEPS = (
-    100  # sweeps of value iteration before the first linear system; they save most iterations of policy iteration
-)
+DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
+WARM_UP_SWEEPS = 100  # of value iteration before the first linear system; they save most rounds of policy iteration
 IMPROVEMENT = 1e-13  # relative to the values; a smaller advantage is a rounding error
 TIE = 1e-10  # relative to the values; actions that differ by less are equally good
 ROUNDING = 1e-14  # relative to the values; rounding error of their sums
@@ -171,9 +167,8 @@ def stationary_gain_values(chain: csr_array, rewards: Floats, recurrent: Integer
     stationary, values = np.zeros(num_states), np.zeros(num_states)
     stationary[anchor] = 1.0
     solve = _factorised(chain[others][:, others])
-    visits = solve(
-        chain[[anchor]][:, others].toarray()[0], True
-    )  # expected visits to each state between two visits to the anchor
+    # The expected number of visits to each state between two visits to the anchor.
+    visits = solve(chain[[anchor]][:, others].toarray()[0], True)
     stationary[others] = np.maximum(visits, 0.0)
     transient = np.ones(num_states, dtype=np.bool_)
     transient[recurrent] = False
@@ -190,9 +185,7 @@ def _often_visited(chain: csr_array, recurrent: Integers) -> int:
     share[recurrent] = 1.0 / recurrent.size
     backwards = chain.T.tocsr()
     for _ in range(64):
-        share = 0.5 * (
-            share + backwards @ share
-        )  # average with the previous iterate, so that periodic chains converge too
+        share = 0.5 * (share + backwards @ share)  # averaged, so that periodic chains converge too
     return int(share.argmax())
 
 
@@ -410,7 +403,7 @@ def _warm_start(matrix: csr_array, rewards: Floats) -> Integers:
     values = np.zeros(rewards.shape[0])
     for _ in range(WARM_UP_SWEEPS):
         best = (rewards + (matrix @ values).reshape(rewards.shape)).max(axis=1)
-        values = 0.5 * (values + best)  # average with the previous iterate, so that periodic MDPs converge too
+        values = 0.5 * (values + best)  # averaged, so that periodic MDPs converge too
         values -= values[0]
     return np.asarray((rewards + (matrix @ values).reshape(rewards.shape)).argmax(axis=1))
 
