@@ -10,7 +10,7 @@ import pytest
 from gymnasium.wrappers import TimeLimit, TransformReward
 
 import perstep
-from perstep.compiled import compiled
+from perstep.agents.tiles import say_compiled
 from perstep.environments import motion
 from perstep.storage import read
 
@@ -30,9 +30,16 @@ each_world = pytest.mark.parametrize("world", WORLDS)
 each_agent = pytest.mark.parametrize("name", AGENTS)
 
 
+WIDE = {
+    "low": (-2.4, -9.0, -0.21, -9.0),
+    "high": (2.4, 9.0, 0.21, 9.0),
+}  # no agent is warned that CartPole left the bounds
+
+
 def new_agent(name, world, **changes):
     kind, settings = AGENTS[name]
-    return kind(world, **{**SMALL, **settings, **changes})
+    bounds = WIDE if "CartPole" in str(world) else {}
+    return kind(world, **{**SMALL, **bounds, **settings, **changes})
 
 
 def unchanged(env):
@@ -68,8 +75,7 @@ def test_the_agent_says_that_its_world_is_compiled(name, world):
 @each_world
 @pytest.mark.parametrize("name", BOTH)
 def test_a_wrapped_world_is_learnt_in_a_plain_loop(name, world):
-    bounds = new_agent(name, world).tiles
-    agent = new_agent(name, unchanged(gymnasium.make(world)), low=bounds.low, high=bounds.high)
+    agent = new_agent(name, unchanged(gymnasium.make(world)))
     assert agent.compiled_world is None
     assert "compiled" not in repr(agent)
     values = agent.learn(0, snapshot_at=[0]).snapshots[0].values
@@ -94,10 +100,8 @@ def test_an_agent_with_a_network_runs_in_plain_loops():
     assert perstep.QLearning("FrozenLake-v1").compiled_world is None
 
 
-def test_it_is_said_once_per_world_that_the_loop_is_compiled(capsys, monkeypatch):
-    from perstep.agents import tiles
-
-    tiles.say_compiled.cache_clear()
+def test_it_is_said_once_per_world_that_the_loop_is_compiled(capsys):
+    say_compiled.cache_clear()
     for world in ("CartPole-v1", "CartPole-v1", "Acrobot-v1", "CartPole-v1", "perstep/InvertedPendulum-v0"):
         new_agent("q", world).learn(5)
     said = [line for line in capsys.readouterr().err.splitlines() if "same steps" in line]
@@ -110,12 +114,6 @@ def test_it_is_said_once_per_world_that_the_loop_is_compiled(capsys, monkeypatch
 # --- The compiled loop against the plain one
 
 
-@compiled
-def start(number: Any, parameters: Any, state: Any, generator: Any, observation: Any) -> None:
-    motion.start(number, parameters, state, generator)
-    motion.observe(number, state, observation)
-
-
 class SameStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Gymnasium's own steps, from first states that come from the agent's generator as in the compiled loop."""
 
@@ -125,7 +123,8 @@ class SameStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.env.reset(seed=seed)
         world = motion.compiled_world(self.env)
         state, observation = np.zeros(world.state_size), np.zeros(world.observation_size)
-        start(world.number, world.parameters, state, self.agent._generator, observation)
+        motion.start(world.number, world.parameters, state, self.agent._generator)
+        motion.observe(world.number, state, observation)
         self.unwrapped.state = state
         return observation.astype(np.float32), {}
 
@@ -134,23 +133,23 @@ class SameStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
 @each_agent
 def test_the_compiled_and_the_plain_loop_learn_alike(name, world):
     # At a cut the plain loop draws the next start before Sarsa's A′ at the last state, which is then not taken, and the
-    # compiled one after it. So Sarsa is compared where nothing is cut.
-    limited = AGENTS[name][1].get("bootstrap") != "sampled"
-    made = [gymnasium.make(world) if limited else gymnasium.make(world).unwrapped for _ in range(2)]
+    # compiled one after it. So Sarsa is compared where nothing is cut. Rounding errors of Acrobot grow: 450 steps are few.
+    limit = -1 if AGENTS[name][1].get("bootstrap") == "sampled" else 150
+    made = [gymnasium.make(world, max_episode_steps=limit) for _ in range(2)]
     fast, env = new_agent(name, made[0]), SameStarts(made[1])
     plain = new_agent(name, env, low=fast.tiles.low, high=fast.tiles.high)
     env.agent = plain
     for agent in (fast, plain):
-        agent.learn(1200)
+        agent.learn(450)
     assert (fast.compiled_world, plain.compiled_world) == (world.split("-")[0], None)
-    # sin and cos of NumPy may differ from compiled ones in the last bit, which observations of 32 bits hardly ever show.
+    # Compiled sin and cos may differ from NumPy's in the last bit, which observations of 32 bits hardly ever show.
     np.testing.assert_allclose(fast._run.weights.critic, plain._run.weights.critic, rtol=0, atol=1e-9)
     np.testing.assert_allclose(fast._run.weights.actor, plain._run.weights.actor, rtol=0, atol=1e-9)
     np.testing.assert_allclose(fast.reward_quantiles, plain.reward_quantiles, rtol=0, atol=1e-9)
     assert fast.history.reward_rate.tolist() == plain.history.reward_rate.tolist()
     assert fast.history.episodes.tolist() == plain.history.episodes.tolist()
     np.testing.assert_array_equal(fast.history.episode_return, plain.history.episode_return)
-    assert fast.history.episodes.sum() >= (2 if limited else 0)
+    assert fast.history.episodes.sum() >= (3 if limit > 0 else 0)
 
 
 # --- Episodes
@@ -190,11 +189,11 @@ def test_other_limits_and_none():
 
 
 def test_the_pole_is_cut_off_after_500_steps_and_learnt():
-    settings = {"reset_cost": 10.0, "tilings": 8, "tiles": 6, "step_size": 0.01, "policy_ratio": 1.0, "seed": 0}
-    agent = perstep.ActorCritic("CartPole-v1", **settings).record_every(1, rows=200_000).learn(60_000)
+    settings = {"reset_cost": 10.0, "tilings": 8, "tiles": 6, "step_size": 0.01, "policy_ratio": 1.0}
+    agent = perstep.ActorCritic("CartPole-v1", **settings, **WIDE).record_every(1, rows=100_000).learn(60_000)
     returns = agent.history.episode_return[agent.history.episodes > 0]
     assert returns.max() == 500.0
-    assert returns[:50].mean() < 60  # at first
+    assert returns[:10].mean() < 100
     cut = np.flatnonzero((agent.history.episodes > 0) & (agent.history.episode_return == 500.0))
     assert 1.0 in agent.history.reward_rate[cut]  # a cut costs nothing
 
