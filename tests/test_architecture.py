@@ -19,10 +19,11 @@ SOURCES = Path(__file__).parent.parent / "src" / "perstep"
 # A module imports only modules of a lower rank; inside a package such as `deep`, whose modules share its rank, also its
 # siblings.
 RANKS = {
+    "checkpoint_schedule": 0,
     "compiled": 0,
     "errors": 0,
-    "interruption": 0,
     "progress": 0,
+    "system": 0,
     "randomness": 1,
     "quantiles": 1,
     "schedules": 1,
@@ -38,7 +39,7 @@ RANKS = {
     "storage": 4,
     "interaction": 5,
     "algorithms": 6,
-    "live": 6,
+    "terminal": 6,
     "agents": 7,
     "studies": 8,
     "figures": 9,

@@ -20,7 +20,7 @@ import pytest
 import perstep
 from perstep import training
 from perstep.cli import main
-from perstep.training.flags import pairs, train_task
+from perstep.training.flags import pairs, train_flags
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 ACCESS = "perstep/AccessControl-v0"
@@ -92,11 +92,11 @@ def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.Capture
 def test_flags_become_settings(tmp_path: Path) -> None:
     words = [RED_PILL, "--steps", "2e3", "--out", str(tmp_path), "--step-size", "0.5:0.8", "--reward_step_size=0.1"]
     words += ["--num-quantiles", "7", "--initial-value", "-1.5", "--termination", "mask", "--seed", "3"]
-    flags, task = train_task(perstep.ALGORITHMS["d3-q"], words)
+    flags, spec = train_flags(perstep.ALGORITHMS["d3-q"], words)
     assert (flags.steps, flags.out, flags.resume) == (2000, tmp_path, False)
     expected = {"rule": "d3", "step_size": perstep.Decay(0.5, 0.8), "reward_step_size": 0.1, "num_quantiles": 7}
     expected |= {"initial_value": -1.5, "termination": "mask", "seed": 3, "epsilon": 0.1}
-    assert expected.items() <= task.config.settings().items()
+    assert expected.items() <= spec.config.settings().items()
 
 
 def test_flags_may_stand_before_the_algorithm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -300,9 +300,9 @@ def test_episodes_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from rich.console import Console
 
-    from perstep.live import Moment, learnt_table
+    from perstep.terminal import RunStatus, learnt_table
 
-    moment = Moment(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
+    moment = RunStatus(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
     Console().print(learnt_table(moment, {"unknown": "the chain has two closed classes."}))
     out = capsys.readouterr().out
     assert "No exact answer: the chain has two closed classes." in out
@@ -313,13 +313,13 @@ def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_stopped_run_says_how_to_go_on(
     number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moment = training.moment
+    moment = training.run_status
 
     def stop(agent: perstep.Agent) -> Any:
         signal.raise_signal(number)
         return moment(agent)
 
-    monkeypatch.setattr(training, "moment", stop)
+    monkeypatch.setattr(training, "run_status", stop)
     words = ["train", "d2-q", RED_PILL, "--steps", "1000000000", "--out", str(tmp_path / "a b")]
     assert main(words) == 128 + number
     said = capsys.readouterr().err
@@ -360,7 +360,7 @@ def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_evaluation_is_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from PIL import Image
 
-    from perstep.training.film import film
+    from perstep.training.video import record_video
 
     run, gif = tmp_path / "a", tmp_path / "films" / "a.gif"
     assert main(["train", "d2-actor-critic", PENDULUM, "--steps", "2000", "--out", str(run), "--quiet"]) == 0
@@ -378,7 +378,7 @@ def test_an_evaluation_is_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     # The film shows the evaluation itself, with its exploration or without.
     agent = perstep.load(run / training.AGENT)
     for deterministic in (False, True):
-        rewards = film(agent, gif, 50, deterministic=deterministic, seed=3)
+        rewards = record_video(agent, gif, 50, deterministic=deterministic, seed=3)
         assert rewards.mean() == pytest.approx(agent.evaluate(50, deterministic, 3).average_reward, rel=1e-12)
 
 
@@ -398,18 +398,18 @@ def test_a_world_without_a_picture_is_not_filmed(tmp_path: Path, capsys: pytest.
 
 def test_a_world_that_draws_no_pixels_is_not_filmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from perstep.environments.pendulum import PendulumEnv
-    from perstep.training.film import film
+    from perstep.training.video import record_video
 
     agent = perstep.ActorCritic(PENDULUM)
     monkeypatch.setattr(PendulumEnv, "metadata", {"render_modes": ["ansi"]})
     with pytest.raises(ValueError, match=r"InvertedPendulum-v0 offers 'ansi'\. Leave the film out"):
-        film(agent, tmp_path / "a.gif")
+        record_video(agent, tmp_path / "a.gif")
 
 
 def test_a_film_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
-    from perstep.training.film import LOOKS, scaled, write_gif
+    from perstep.training.video import GIF_QUALITIES, scaled, write_gif
 
     noise = [
         Image.fromarray(picture) for picture in np.random.default_rng(0).integers(0, 256, (4, 12, 10, 3), np.uint8)
@@ -417,8 +417,8 @@ def test_a_film_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pyte
     assert scaled(noise[0], 240).size == (200, 240)
     sizes = []
     for largest in (600_000, 12_000, 0):  # bytes: the first look, the second, and the last whatever it takes
-        monkeypatch.setattr("perstep.training.film.LARGEST", largest)
+        monkeypatch.setattr("perstep.training.video.MAX_GIF_BYTES", largest)
         write_gif(tmp_path / "a.gif", noise, rate=20.0)
         with Image.open(tmp_path / "a.gif") as opened:
             sizes.append(max(opened.size))
-    assert sizes == [240, 156, 96] == [12 * (side // 12) for side, _ in LOOKS]
+    assert sizes == [240, 156, 96] == [12 * (side // 12) for side, _ in GIF_QUALITIES]

@@ -4,8 +4,8 @@ from perstep.agents.actor_critic import ActorCritic
 from perstep.agents.agent import Agent, Evaluation, Snapshot
 from perstep.agents.deep_q import DeepQ
 from perstep.agents.making import load, make_agent
+from perstep.agents.parallel_learning import learn_together
 from perstep.agents.tables import QLearning, TDLearning
-from perstep.agents.together import learn_together
 
 __all__ = [
     "ActorCritic",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -21,12 +20,12 @@ from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
 from perstep.interaction import GymnasiumWorld
-from perstep.interruption import deferred_signals
 from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
 from perstep.recording import ROWS, History, Record, new_record, note_end
 from perstep.rules import RewardEstimate
+from perstep.system.signals import deferred_signals, raise_again
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -138,8 +137,7 @@ class Agent(ABC):
                 span = min(chunk, (wanted[0] if wanted else end) - self.steps)
                 with deferred_signals() as received:  # within a stretch, estimates and steps may not agree
                     self._advance(span)
-                for number in received:
-                    signal.raise_signal(number)
+                raise_again(received)
                 self._check_finite()
                 if span == chunk:
                     speed = span / max(time.perf_counter() - begin, 1e-6)

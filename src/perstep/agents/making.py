@@ -21,9 +21,9 @@ from perstep.agents.worlds import reopen, start_anew
 from perstep.algorithms import algorithm
 from perstep.config import ActorCriticConfig, DeepQConfig, LearnerConfig, QLearningConfig, TDLearningConfig, count
 from perstep.deep.observations import Observations, observations_of
-from perstep.deep.replay import available_memory
 from perstep.environments.spaces import Numbering, numbering
 from perstep.errors import unknown
+from perstep.system.memory import available_memory
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World

@@ -8,9 +8,7 @@ observation after a reset, which shares nothing, needs no special case.
 from __future__ import annotations
 
 import math
-import os
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -18,11 +16,11 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled
 from perstep.randomness import Generator, uniform
+from perstep.system.memory import available_memory
 
 SLACK = 32  # one frame more for every so many transitions: the last of an episode, the first of the next
 RINGS = ("before", "after", "oldest", "action", "reward", "masked")  # an entry a transition
 WORTH_SAYING = 100_000_000  # bytes from which an allocation is announced
-MACHINE, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 class Batch(NamedTuple):
@@ -202,32 +200,3 @@ def allow(num_bytes: int, what: str) -> None:
     if num_bytes >= WORTH_SAYING:
         there = "" if free is None else f" of {free / 1e9:.2f} GB available"
         print(f"perstep: {what} takes {asked}{there}", file=sys.stderr, flush=True)
-
-
-def available_memory() -> int | None:
-    """Bytes that can be taken without swapping: of the machine, and of the container if it has a limit. None if unknown."""
-    limits = []
-    try:
-        fields = dict(line.split(":") for line in MACHINE.read_text().splitlines())
-        limits.append(1024 * int(fields["MemAvailable"].split()[0]))
-    except (OSError, KeyError, ValueError):
-        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for limit, used, stat, cache in (
-        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
-    ):
-        try:
-            left = int((CGROUP / limit).read_text()) - int((CGROUP / used).read_text())
-        except (OSError, ValueError):  # no container, or no limit ("max")
-            continue
-        limits.append(left + _cached(CGROUP / stat, cache))
-    return min(limits, default=None)
-
-
-def _cached(stat: Path, name: str) -> int:
-    """Bytes of files that a container counts as used and gives back when they are needed."""
-    try:
-        return int(dict(line.split() for line in stat.read_text().splitlines())[name])
-    except (OSError, ValueError, KeyError):
-        return 0

@@ -1,4 +1,4 @@
-"""What an agent should have learnt, by algebra, where its world is finite and known."""
+"""What an agent should learn, computed by linear algebra if its world is a known finite MDP."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from perstep.agents.tables import QLearning, TDLearning
 from perstep.environments.exact import NotCommunicating, NotUnichain
 from perstep.quantiles import levels
 
-UP_TO = 5000  # states: beyond, exact answers may take longer than the run
+MAX_STATES = 5000  # with more states, exact answers may take longer than the run
 
 
 def exact_answers(agent: Agent) -> dict[str, Any]:
-    """Average reward and quantiles of what the agent should come to do; or else why they are not known.
+    """Exact average reward and quantiles of the policy that the agent should learn or predict; or the reason why they are unknown.
 
-    For prediction that is the given policy. For control it is the best policy, with the agent's own exploration: what
-    Q-learning does at any one moment may be far from both, where two actions keep overtaking each other.
+    For prediction, this is the given policy. For control, it is the optimal policy with the agent's own exploration. The policy of
+    Q-learning at one step may be far from it, where the order of two action values keeps changing.
     """
     mdp = agent.mdp
     if mdp is None or not isinstance(agent, TDLearning | QLearning):
         return {}
-    if mdp.num_states > UP_TO:
-        return {"unknown": f"it is computed up to {UP_TO:,} states, and this world has {mdp.num_states:,}."}
+    if mdp.num_states > MAX_STATES:
+        return {"unknown": f"it is computed for at most {MAX_STATES:,} states, and this world has {mdp.num_states:,}."}
     try:
         if isinstance(agent, TDLearning):
             truth, what = mdp.evaluate(agent.policy()), "of the given policy"

@@ -17,7 +17,7 @@ from PIL import Image
 import perstep
 from perstep import training
 from perstep.cli import main
-from perstep.training.film import drawn_world, film
+from perstep.training.video import drawn_world, record_video
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -60,7 +60,7 @@ def put_encoder(folder: Path) -> None:
 def test_mp4_by_an_encoder(no_encoder: Path, tmp_path: Path) -> None:
     agent = perstep.ActorCritic(PENDULUM).learn(10)
     put_encoder(no_encoder)
-    film(agent, tmp_path / "a.mp4", 12)
+    record_video(agent, tmp_path / "a.mp4", 12)
     size, rate, given = (tmp_path / "a.mp4").read_text().split()
     assert (size, float(rate)) == ("400x400", 20.0)
     assert int(given) == 13 * 400 * 400 * 3  # the start and every step
@@ -78,16 +78,16 @@ def test_mp4_without_an_encoder(no_encoder: Path, tmp_path: Path, capsys: pytest
 def test_what_the_encoder_says_is_passed_on(no_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = perstep.ActorCritic(PENDULUM).learn(10)
     put_encoder(no_encoder)
-    monkeypatch.setattr("perstep.training.film.SIDE", 301)
+    monkeypatch.setattr("perstep.training.video.MP4_SIDE", 301)
     with pytest.raises(RuntimeError, match=r"ffmpeg could not write .*a\.mp4: cannot encode 300x300"):
-        film(agent, tmp_path / "a.mp4", 2)
+        record_video(agent, tmp_path / "a.mp4", 2)
     assert not list(tmp_path.glob("*.mp4"))
     assert not list(tmp_path.glob(".*"))
 
 
 def test_mp4_for_real(tmp_path: Path) -> None:
     pytest.importorskip("imageio_ffmpeg")
-    film(perstep.ActorCritic(PENDULUM).learn(10), tmp_path / "a.mp4", 12)
+    record_video(perstep.ActorCritic(PENDULUM).learn(10), tmp_path / "a.mp4", 12)
     assert (tmp_path / "a.mp4").read_bytes()[4:8] == b"ftyp"
 
 
@@ -97,7 +97,7 @@ def test_games_are_filmed(world: str, tmp_path: Path) -> None:
     pytest.importorskip("minatar")
     pytest.importorskip("ale_py")
     agent = perstep.DeepQ(world, rule="d2", replay_capacity=50, learning_starts=50).learn(5)
-    rewards = film(agent, tmp_path / "a.gif", 40, seed=3)
+    rewards = record_video(agent, tmp_path / "a.gif", 40, seed=3)
     assert rewards.mean() == agent.evaluate(40, seed=3).average_reward
     with Image.open(tmp_path / "a.gif") as opened:
         assert max(opened.size) in (210, 160, 240)
@@ -106,7 +106,7 @@ def test_games_are_filmed(world: str, tmp_path: Path) -> None:
 
 def test_a_run_leaves_a_film_of_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "d2-actor-critic", PENDULUM, "--out", str(tmp_path / "a"), "--quiet"]
-    path = tmp_path / "a" / training.FILM
+    path = tmp_path / "a" / training.VIDEO
     assert main([*words, "--steps", "500"]) == 0
     assert not path.exists()
     assert main([*words, "--steps", "500", "--resume", "--film"]) == 0  # finished, but not yet filmed
@@ -140,9 +140,9 @@ def test_a_film_has_the_threads_of_an_evaluation(tmp_path: Path, monkeypatch: py
         return choose(*given)
 
     monkeypatch.setattr(agent, "_choose", chosen)
-    monkeypatch.setattr("perstep.training.film.drawn_world", lambda agent: Drawn("CartPole-v1"))
+    monkeypatch.setattr("perstep.training.video.drawn_world", lambda agent: Drawn("CartPole-v1"))
     before = torch.get_num_threads()
-    film(agent, tmp_path / "a.gif", 4)
+    record_video(agent, tmp_path / "a.gif", 4)
     assert seen == {2}
     assert torch.get_num_threads() == before
 
@@ -180,7 +180,7 @@ def test_films_of_vector_environments_are_refused(tmp_path: Path) -> None:
         with pytest.raises(
             ValueError, match=r"Films of vector environments cannot be made.*single environment.*--world"
         ):
-            film(one, tmp_path / "a.gif", 4)
+            record_video(one, tmp_path / "a.gif", 4)
     with pytest.warns(UserWarning, match="fresh reset"):
         single = perstep.load(tmp_path / "agent", env=gymnasium.make("CartPole-v1"))
     drawn_world(single).close()  # as it was told
