@@ -114,7 +114,7 @@ def test_settings_of_a_world() -> None:
 
 MISTAKES = {
     "trian": "no command 'trian'. Did you mean 'train'?",
-    "train": "begins with an algorithm: differential-td",
+    "train": "expects an algorithm first: differential-td",
     "train d2q RED": "no algorithm 'd2q'. Did you mean 'd2-q'?",
     "train d2-q perstep/RedPill-v0 --steps 5 --out OUT": f"Did you mean '{RED_PILL}'?",
     "train d2-q RED --step-sise 1": "no flag --step-sise. Did you mean '--step-size'?",
@@ -125,14 +125,14 @@ MISTAKES = {
     "train d2-q RED --steps 0 --out OUT": "steps must be a whole number of at least 1",
     "train d2-q RED --steps 5 --out OUT --checkpoint-every 0": "checkpoint_every must be",
     "train d2-q QUEUE --steps 5 --out OUT --world-settings order=x": "free-first",
-    "train d2-q QUEUE --steps 5 --out OUT --world-settings order": "written name=value",
+    "train d2-q QUEUE --steps 5 --out OUT --world-settings order": "as name=value, got 'order'",
     "train d2-q QUEUE --steps 5 --out OUT --world-settings ordr=x": "'ordr'. Did you mean 'order'?",
     "train d2-q CartPole-v1 --steps 5 --out OUT": "discrete observations",
     "train d2-td RED --steps 5 --out OUT --policy no.npy": "no policy file no.npy",
     "train d2-td RED --steps 5 --out OUT --policy unifrm": "'unifrm'",
     "evaluate OUT": "There is no file",
-    "evaluate .": "holds no agent.safetensors",
-    "list all": "takes nothing more",
+    "evaluate .": "contains no agent.safetensors",
+    "list all": "takes no arguments, got 'all'",
     "reproduce redpil": "redpill",
 }
 
@@ -156,9 +156,9 @@ def test_mistakes(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--steps", "many", "--out", "x"], "'many' is not a whole number"),
+        (["--steps", "many", "--out", "x"], "got 'many'"),
         (["--steps", "5"], "--out"),
-        (["--steps", "5", "--out", "x", "--step-size", "1:x"], "nor SCALE:POWER"),
+        (["--steps", "5", "--out", "x", "--step-size", "1:x"], "or SCALE:POWER such as 0.5:0.8, got '1:x'"),
         (["--steps", "5", "--out", "x", "--termination", "stop"], "mask"),
     ],
 )
@@ -324,7 +324,7 @@ def test_stopped_run_says_how_to_go_on(
     assert main(words) == 128 + number
     said = capsys.readouterr().err
     assert f"stopped by {number.name} after" in said
-    assert f"To go on: perstep train d2-q {RED_PILL} --steps 1000000000 --out '{tmp_path / 'a b'}' --resume" in said
+    assert f"To continue: perstep train d2-q {RED_PILL} --steps 1000000000 --out '{tmp_path / 'a b'}' --resume" in said
     assert (tmp_path / "a b" / training.AGENT).exists()
 
 
@@ -333,7 +333,7 @@ def test_stopped_run_says_how_to_go_on(
 def test_a_world_of_unknown_state_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "d2-q", "Blackjack-v1", "--out", str(tmp_path)]
     assert main([*words, "--steps", "100"]) == 0
-    assert "perstep: this world's state cannot be saved" in capsys.readouterr().err
+    assert "perstep: the state of this world cannot be saved" in capsys.readouterr().err
     assert json.loads((tmp_path / training.RUN).read_text())["resumes"] == "from a fresh reset"
     assert main([*words, "--steps", "200", "--resume"]) == 0
     assert capsys.readouterr().err.startswith(
@@ -353,16 +353,16 @@ def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
     assert told == [(["redpill"], "smoke", Path("x"), True)]
 
 
-# A film --------------------------------------------------------------------------------------------------------------------
+# A video -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_evaluation_is_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_evaluation_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from PIL import Image
 
     from perstep.training.video import record_video
 
-    run, gif = tmp_path / "a", tmp_path / "films" / "a.gif"
+    run, gif = tmp_path / "a", tmp_path / "videos" / "a.gif"
     assert main(["train", "d2-actor-critic", PENDULUM, "--steps", "2000", "--out", str(run), "--quiet"]) == 0
     words = ["evaluate", str(run), "--steps", "50", "--seed", "3", "--gif", str(gif), "--gif-steps", "40"]
     assert main(words) == 0
@@ -375,7 +375,7 @@ def test_an_evaluation_is_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out)["steps"] == 50
     assert [path.name for path in gif.parent.iterdir()] == ["a.gif"]
 
-    # The film shows the evaluation itself, with its exploration or without.
+    # The video shows the evaluation itself, with its exploration or without.
     agent = perstep.load(run / training.AGENT)
     for deterministic in (False, True):
         rewards = record_video(agent, gif, 50, deterministic=deterministic, seed=3)
@@ -383,30 +383,30 @@ def test_an_evaluation_is_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_world_without_a_picture_is_not_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_world_without_a_picture_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, gif = tmp_path / "a", tmp_path / "a.gif"
     assert main(["train", "d2-q", ACCESS, "--steps", "100", "--out", str(run), "--quiet"]) == 0
     capsys.readouterr()
     assert main(["evaluate", str(run), "--gif", str(gif)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "AccessControl is a finite MDP, numbers without a picture" in said.err
+    assert "AccessControl is a finite MDP, which cannot draw itself" in said.err
     assert main(["evaluate", str(run), "--gif", str(gif), "--gif-steps", "0"]) == 2
     assert "video_steps must be a whole number of at least 1" in capsys.readouterr().err
     assert not gif.exists()
 
 
-def test_a_world_that_draws_no_pixels_is_not_filmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_that_draws_no_pixels_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from perstep.environments.pendulum import PendulumEnv
     from perstep.training.video import record_video
 
     agent = perstep.ActorCritic(PENDULUM)
     monkeypatch.setattr(PendulumEnv, "metadata", {"render_modes": ["ansi"]})
-    with pytest.raises(ValueError, match=r"InvertedPendulum-v0 offers 'ansi'\. Leave the film out"):
+    with pytest.raises(ValueError, match=r"InvertedPendulum-v0 supports 'ansi'\. Leave the video out"):
         record_video(agent, tmp_path / "a.gif")
 
 
-def test_a_film_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gif_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
     from perstep.training.video import GIF_QUALITIES, scaled, write_gif

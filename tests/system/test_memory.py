@@ -68,7 +68,7 @@ def test_a_replay_is_made_where_memory_is_unknown(
     from perstep.deep import replay
 
     monkeypatch.delattr(os, "sysconf", raising=False)
-    monkeypatch.setattr(replay, "WORTH_SAYING", 1)
+    monkeypatch.setattr(replay, "ANNOUNCED", 1)
     assert replay.Replay(10, (3,), "float32", stacked=False, num_envs=1, batch_size=2).capacity == 10
     assert "GB available" not in capsys.readouterr().err
 

@@ -187,13 +187,13 @@ def test_a_world_that_is_the_only_one_is_not_evaluated_in(
     monkeypatch.setattr(Unique, "made", 0)
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert "needs its world a second time" in said
+    assert "its world must be created a second time" in said
     assert "the machine is in use" in said
     assert said.count("\n") == 1
     assert not (tmp_path / "a").exists()
     monkeypatch.setattr(Unique, "made", 0)
     assert main(words[:-2]) == 0
-    assert "this world's state cannot be saved" in capsys.readouterr().err
+    assert "the state of this world cannot be saved" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_a_world_that_is_the_only_one_is_not_evaluated_in(
     [
         ("--evaluate-every 0", "evaluate_every must be a whole number of at least 1"),
         ("--evaluate-every 5 --evaluate-steps 0", "evaluate_steps must be a whole number of at least 1"),
-        ("--evaluate-steps 5", "Add --evaluate-every"),
-        ("--evaluate-deterministic", "Add --evaluate-every"),
+        ("--evaluate-steps 5", "need --evaluate-every. Add it"),
+        ("--evaluate-deterministic", "need --evaluate-every. Add it"),
     ],
 )
 def test_mistakes(words: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +216,9 @@ def test_a_file_that_is_something_else(tmp_path: Path) -> None:
     training.train(FROZEN, 300, tmp_path, evaluate=PLAN)
     path = tmp_path / training.EVALUATIONS
     polars.DataFrame({"a": [1]}).write_parquet(path)
-    with pytest.raises(perstep.storage.BadFile, match=r"holds a, not the evaluations of a run\. Move it away"):
+    with pytest.raises(
+        perstep.storage.BadFile, match=r"Expected evaluations of a run in .*, got the columns a\. Move the file away"
+    ):
         training.train(FROZEN, 600, tmp_path, evaluate=PLAN, resume=True)
     path.write_bytes(b"half a file")
     with pytest.raises(perstep.storage.BadFile, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""Films of agents: GIFs without further ado, MP4s where there is an encoder, and a film at the end of a run."""
+"""Videos of agents: GIFs always, MP4s where there is an encoder, and a video at the end of a run."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def test_mp4_by_an_encoder(no_encoder: Path, tmp_path: Path) -> None:
 def test_mp4_without_an_encoder(no_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     perstep.ActorCritic(PENDULUM).save(tmp_path / "agent")
     assert main(["evaluate", str(tmp_path / "agent"), "--steps", "5", "--video", str(tmp_path / "a.mp4")]) == 2
-    assert "pip install imageio-ffmpeg, or name a .gif file instead" in capsys.readouterr().err
+    assert "pip install imageio-ffmpeg, or give a .gif file instead" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path / "agent"), "--steps", "5", "--video", str(tmp_path / "a.avi")]) == 2
-    assert "A film is a .gif or a .mp4 file" in capsys.readouterr().err
+    assert "Expected a .gif or .mp4 file for the video" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["agent"]
 
 
@@ -92,7 +92,7 @@ def test_mp4_for_real(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("world", ["perstep/MinAtar-Breakout-v0", "ALE/Breakout-v5"])
-def test_games_are_filmed(world: str, tmp_path: Path) -> None:
+def test_games_are_recorded(world: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("minatar")
     pytest.importorskip("ale_py")
@@ -104,12 +104,12 @@ def test_games_are_filmed(world: str, tmp_path: Path) -> None:
         assert getattr(opened, "n_frames", 1) > 5
 
 
-def test_a_run_leaves_a_film_of_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_leaves_a_video_of_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "d2-actor-critic", PENDULUM, "--out", str(tmp_path / "a"), "--quiet"]
     path = tmp_path / "a" / training.VIDEO
     assert main([*words, "--steps", "500"]) == 0
     assert not path.exists()
-    assert main([*words, "--steps", "500", "--resume", "--film"]) == 0  # finished, but not yet filmed
+    assert main([*words, "--steps", "500", "--resume", "--film"]) == 0  # finished, but not yet recorded
     first = path.read_bytes()
     assert main([*words, "--steps", "500", "--resume", "--film"]) == 0
     assert path.read_bytes() == first
@@ -123,14 +123,14 @@ def test_a_run_leaves_a_film_of_its_end(tmp_path: Path, capsys: pytest.CaptureFi
     assert str(path) in capsys.readouterr().out
 
 
-def test_what_cannot_be_filmed_is_said_at_the_beginning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_recorded_is_said_at_the_beginning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "d2-q", "perstep/AccessControl-v0", "--steps", "1e9", "--out", str(tmp_path / "a"), "--film"]
     assert main(words) == 2
-    assert "numbers without a picture" in capsys.readouterr().err
+    assert "which cannot draw itself" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
 
-def test_a_film_has_the_threads_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_video_has_the_threads_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     agent = perstep.DeepQ("CartPole-v1", hidden=(8,), replay_capacity=50, learning_starts=50, threads=2, epsilon=0.0)
     seen, choose = set(), agent._choose
@@ -165,21 +165,19 @@ class Silent(TransformReward[Any, Any]):
         return self.env.spec
 
 
-def test_a_world_whose_wrappers_nobody_tells_is_not_filmed() -> None:
+def test_a_world_whose_wrappers_nobody_tells_is_not_recorded() -> None:
     agent = perstep.ActorCritic(Silent(gymnasium.make(PENDULUM), lambda reward: -float(reward)))
-    with pytest.raises(ValueError, match=r"but the agent's world is .*Silent, .* does not tell all its"):
+    with pytest.raises(ValueError, match=r"but the agent's world is .*Silent, .* does not list all its"):
         drawn_world(agent)
 
 
-def test_films_of_vector_environments_are_refused(tmp_path: Path) -> None:
+def test_videos_of_vector_environments_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
     agent = perstep.DeepQ(env, hidden=(8,), replay_capacity=50, learning_starts=50).learn(10)
     agent.save(tmp_path / "agent", replay=False)
     for one in (agent, perstep.load(tmp_path / "agent")):
-        with pytest.raises(
-            ValueError, match=r"Films of vector environments cannot be made.*single environment.*--world"
-        ):
+        with pytest.raises(ValueError, match=r"A vector environment cannot be recorded.*single environment.*--world"):
             record_video(one, tmp_path / "a.gif", 4)
     with pytest.warns(UserWarning, match="fresh reset"):
         single = perstep.load(tmp_path / "agent", env=gymnasium.make("CartPole-v1"))
@@ -194,7 +192,7 @@ def test_a_library_for_pictures_that_is_missing_is_said_at_the_beginning(
     words = ["train", "d2-actor-critic", "MountainCar-v0", "--out", str(out), "--quiet"]
     assert main([*words, "--steps", "1e9", "--film"]) == 2
     said = capsys.readouterr().err
-    assert "should draw itself, but it cannot: pygame is not installed, run `pip install" in said
+    assert "must draw itself, but it cannot: pygame is not installed, run `pip install" in said
     assert said.count("\n") == 1
     assert not out.exists()
     assert main([*words, "--steps", "100"]) == 0
