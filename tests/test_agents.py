@@ -17,7 +17,8 @@ import oracles
 import perstep
 from perstep.environments import red_pill_blue_pill, two_loop
 from perstep.errors import UnknownName
-from perstep.interaction import BadReward, GymnasiumWorld
+from perstep.interaction.behaviour import BadReward
+from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.storage import read
 
 RED_PILL = "perstep/RedPillBluePill-v0"

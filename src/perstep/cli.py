@@ -140,7 +140,7 @@ def show_list(words: list[str]) -> int:
 
     perstep.environments.register()
     names = sorted(name for name in gymnasium.registry if name.startswith("perstep/"))
-    rows = [(row.name, row.rule, row.learner, row.source) for row in ALGORITHMS.values()]
+    rows = [(row.name, row.rule, row.learner.agent, row.source) for row in ALGORITHMS.values()]
     console = Console()
     console.print(table(["algorithm", "rule", "agent", "source"], rows))
     console.print(table(["world", ""], [(name, WORLDS.get(name, "")) for name in names]))
@@ -191,7 +191,7 @@ def _train_without_algorithm(words: list[str]) -> int:
         algorithm(words[0])  # raises an error with the most similar name
     if not {"-h", "--help"} & set(words):
         raise ValueError(f"perstep train expects an algorithm first: {', '.join(ALGORITHMS)}.")
-    lines = [f"- {row.name}: {row.learner} with the rule {row.rule}, {row.source}" for row in ALGORITHMS.values()]
+    lines = [f"- {row.name}: {row.learner.agent} with the rule {row.rule}, {row.source}" for row in ALGORITHMS.values()]
     about = ["Algorithms, each with its own settings (perstep train d2-q --help):", "", *lines]
     parsed(TrainFlags, "perstep train ALGORITHM", ["--help"], description="\n".join(about))
     return 0

@@ -83,7 +83,8 @@ def note(record: Any, reward: Any, rewards: Any) -> None:
         halve(record)
 
 
-def note_end(record: Record, episode_return: float) -> None:
+@inlined
+def note_end(record: Any, episode_return: Any) -> None:
     """Record the end of an episode, before the step that ends it is recorded."""
     record.pending[RETURNS] += episode_return
     record.pending[EPISODES] += 1

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from perstep.compiled import compiled
 from perstep.environments.access_control import access_control
+from perstep.environments.finite_world import FiniteWorld, alias_table, start, step
 from perstep.environments.garnet import garnet
-from perstep.environments.mdp import FiniteMDP, GaussianRewards, World, start, step
+from perstep.environments.mdp import FiniteMDP, GaussianRewards
 from perstep.environments.redpill import red_pill_blue_pill
 from perstep.environments.two_loop import two_loop
-from perstep.environments.world import alias_table
 from perstep.randomness import make_generator, uniform
 
 HALVES = np.full((2, 1, 2), 0.5)  # two states, one action, either state next
@@ -166,7 +166,7 @@ def test_a_million_rewards_follow_the_exact_distribution(mdp: FiniteMDP) -> None
 
 def test_the_world_is_a_tuple_of_arrays_and_its_step_owns_no_randomness() -> None:
     world = red_pill_blue_pill().world
-    assert isinstance(world, World)
+    assert isinstance(world, FiniteWorld)
     first, again, other = np.empty(1000), np.empty(1000), np.empty(1000)
     either = np.array([[0.5, 1.0], [0.5, 1.0]])
     for seed, rewards in ((1, first), (1, again), (2, other)):

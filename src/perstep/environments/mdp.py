@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from perstep.distribution import Floats
 from perstep.environments import exact
 from perstep.environments.exact import Policy, PolicyEvaluation, Solution
+from perstep.environments.finite_world import FiniteWorld, make_world
 from perstep.environments.outcomes import (
     PROBABILITY_TOLERANCE,
     Outcomes,
@@ -28,12 +29,11 @@ from perstep.environments.outcomes import (
     pack,
     transition_matrix,
 )
-from perstep.environments.world import World, make_world, start, step
 
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["FiniteMDP", "GaussianRewards", "World", "start", "step"]
+__all__ = ["FiniteMDP", "GaussianRewards"]
 
 
 @final
@@ -182,7 +182,7 @@ class FiniteMDP:
         return expected_rewards(self.outcomes)
 
     @cached_property
-    def world(self) -> World:
+    def world(self) -> FiniteWorld:
         """The arrays that compiled code steps through."""
         return make_world(self.outcomes, self.initial)
 

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from perstep.compiled import compiled
+from perstep.compiled import compiled, inlined
 from perstep.errors import unknown
 
 
@@ -42,6 +42,18 @@ PENDULUM_SWING_UP = PendulumParameters(
 """The course's: acceleration 4.9·sin β ± 1, so that the rod has to be swung up."""
 
 TASKS = {"inverted-pendulum": INVERTED_PENDULUM, "pendulum-swing-up": PENDULUM_SWING_UP}
+
+
+@inlined
+def named(p: Any) -> Any:
+    """The array of parameters with names."""
+    return PendulumParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8])
+
+
+@compiled
+def start(parameters: Any, state: Any) -> None:
+    """Write the first state: hanging, at rest."""
+    state[0], state[1] = named(parameters).start_angle, 0.0
 
 
 @compiled
@@ -94,8 +106,8 @@ class PendulumEnv(gymnasium.Env[NDArray[np.float64], np.int64]):
             raise ValueError(f"render_mode is None or 'rgb_array', but it is {render_mode!r}; choose one of these.")
         self.parameters = parameters
         self.render_mode = render_mode
-        bound = np.array([math.pi, parameters.max_velocity])
-        self.observation_space = gymnasium.spaces.Box(-bound, bound, dtype=np.float64)
+        low, high = bounds(parameters)
+        self.observation_space = gymnasium.spaces.Box(np.array(low), np.array(high), dtype=np.float64)
         self.action_space = gymnasium.spaces.Discrete(3)
         self.state: NDArray[np.float64] | None = None  # (2,), all that the world remembers
         self._last_torque = 0.0  # for the picture alone
@@ -129,6 +141,16 @@ class PendulumEnv(gymnasium.Env[NDArray[np.float64], np.int64]):
         from perstep.environments.pendulum_picture import draw  # a run that draws nothing pays nothing
 
         return draw(float(self.state[0]), self._last_torque)
+
+
+def parameters_of(env: Any) -> PendulumParameters:
+    """The physics of a `PendulumEnv`."""
+    return env.parameters  # type: ignore[no-any-return]
+
+
+def bounds(p: PendulumParameters) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The lowest and the highest observation."""
+    return (-math.pi, -p.max_velocity), (math.pi, p.max_velocity)
 
 
 def _check(p: PendulumParameters) -> None:

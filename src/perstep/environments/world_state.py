@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+TIME_LIMIT = "gymnasium.wrappers.common:TimeLimit"
+
 # Attributes that change as the world goes on, by the class that has them. A class that is not here has no known state.
 CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv": ("s", "lastaction"),
@@ -15,7 +17,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
     "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": ("state",),
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
-    "gymnasium.wrappers.common:TimeLimit": ("_elapsed_steps",),
+    TIME_LIMIT: ("_elapsed_steps",),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
     "perstep.environments.minatar:MinAtarEnv": ("state",),
@@ -32,7 +34,8 @@ def kind(layer: Any) -> str:
     return f"{type(layer).__module__}:{type(layer).__qualname__}"
 
 
-def _layers(env: Any) -> list[Any]:
+def layers_of(env: Any) -> list[Any]:
+    """The wrappers of a world from the outermost, and the world itself at the end; without those that only watch."""
     layers = [env]
     while hasattr(layers[-1], "env"):
         layers.append(layers[-1].env)
@@ -41,14 +44,12 @@ def _layers(env: Any) -> list[Any]:
 
 def kinds(env: Any) -> list[str]:
     """The classes of a world and its wrappers, from the outermost, but for those that only watch."""
-    return [kind(layer) for layer in _layers(env)]
+    return [kind(layer) for layer in layers_of(env)]
 
 
 def time_limit(env: Any) -> int | None:
     """The steps after which a wrapper cuts an episode short, whatever the world's spec says; None where none does."""
-    limits = [
-        layer._max_episode_steps for layer in _layers(env) if kind(layer) == "gymnasium.wrappers.common:TimeLimit"
-    ]
+    limits = [layer._max_episode_steps for layer in layers_of(env) if kind(layer) == TIME_LIMIT]
     return int(limits[0]) if limits else None
 
 
@@ -73,7 +74,7 @@ def _restored(value: Any) -> Any:
 def snapshot(env: Any) -> dict[str, Any] | None:
     """Everything that changes in `env` and its wrappers, with its generator; None if some part of it is not known."""
     layers = []
-    for layer in _layers(env):
+    for layer in layers_of(env):
         if (names := CHANGING.get(kind(layer))) is None:
             return None
         values = {name: _plain(getattr(layer, name)) for name in names if hasattr(layer, name)}
@@ -88,7 +89,7 @@ def snapshot(env: Any) -> dict[str, Any] | None:
 
 def restore(env: Any, taken: dict[str, Any]) -> bool:
     """Put `env` into a state taken by `snapshot`, if it is the same kind of world in the same wrappers; says whether it is."""
-    layers = _layers(env)
+    layers = layers_of(env)
     if kinds(env) != [saved["kind"] for saved in taken["layers"]]:
         return False
     for layer, saved in zip(layers, taken["layers"], strict=True):

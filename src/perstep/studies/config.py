@@ -148,9 +148,9 @@ def _check(study: Study) -> None:
         raise ValueError("seed is no setting of a study: give seeds, or runs for their number.")
     if "rule" in given:
         raise ValueError(f"rule comes with the algorithm, and that of {study.algorithm} is {cell.rule!r}.")
-    predicts = cell.learner == "TDLearning"
+    predicts = not cell.learner.control
     for setting in study.settings:
-        plain = {**study.fixed, **setting, "rule": cell.rule}
+        plain = {**cell.settings, **study.fixed, **setting, "rule": cell.rule}
         if predicts:
             plain.pop("policy", None)
         try:

@@ -105,7 +105,7 @@ def _parts(names: Sequence[str]) -> list[str]:
 def _check(results: Results) -> None:
     """Refuse a part whose networks or games lack a library, before anything runs; what is all there needs none."""
     for study, setting in results.configurations():
-        if algorithm(study.algorithm).learner == "DeepQ" and not results.path(study, setting).exists():
+        if algorithm(study.algorithm).learner.values == "network" and not results.path(study, setting).exists():
             try_out(study)
             return
 

@@ -13,7 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any, final
 
-from perstep.agents import Agent, DeepQ, load
+from perstep.agents import Agent, load
+from perstep.agents.network_agent import NetworkAgent
 from perstep.agents.worlds import FRESH, describe
 from perstep.checkpoint_schedule import COST_FACTOR, CheckpointSchedule
 
@@ -62,7 +63,7 @@ class RunCheckpoint:
     def _save(self, agent: Agent, *, ended: bool) -> None:
         # No run fails because a disk is full, or because a number cannot be written.
         with self._schedule.saving(), contextlib.suppress(OSError, ValueError):
-            if ended and isinstance(agent, DeepQ):
+            if ended and isinstance(agent, NetworkAgent):
                 agent.save(self.path, replay=False)
             elif ended or describe(agent._opened, agent._world, agent._spaces())[1].get("resumes") != FRESH:
                 agent.save(self.path)

@@ -166,9 +166,9 @@ def _shared(world: str, settings: str, name: str) -> Any:
     """What compiled runs share, since nothing in it changes: the MDP, or the pendulum. None where each run needs its own."""
     env = make(world, **json.loads(settings))
     opened, learner = open_world(env), algorithm(name).learner
-    if opened.mdp is not None and learner in ("TDLearning", "QLearning"):
+    if opened.mdp is not None and learner.compiled_worlds == "finite":
         return opened.mdp
-    if opened.pendulum is not None and learner == "ActorCritic":
+    if opened.motion is not None and learner.compiled_worlds == "motion":
         return env
     env.close()
     return None
@@ -182,14 +182,14 @@ def _settings(study: Study, setting: Setting) -> dict[str, Any]:
     """The agent's settings. A network learns with one thread unless told otherwise, since their number changes the last bits."""
     plain = {**study.fixed, **setting}
     plain.pop("policy", None)
-    if algorithm(study.algorithm).learner == "DeepQ":
+    if algorithm(study.algorithm).learner.values == "network":
         plain = {"threads": 1, **plain}
     return {name: Decay(**value) if isinstance(value, Mapping) else value for name, value in plain.items()}
 
 
 def _given(study: Study, world: Any) -> tuple[Any, ...]:
     """The policy, for the algorithms of prediction: actions or probabilities by state, or "uniform"."""
-    if algorithm(study.algorithm).learner != "TDLearning":
+    if algorithm(study.algorithm).learner.control:
         return ()
     policy = study.fixed.get("policy", "uniform")
     if isinstance(policy, str) and policy != "uniform":

@@ -6,27 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from perstep.agents.agent import Agent
-from perstep.agents.tables import QLearning, TDLearning
+from perstep.algorithms import LEARNERS
 from perstep.environments.exact import NotCommunicating, NotUnichain
 from perstep.quantiles import levels
 
 MAX_STATES = 5000  # with more states, exact answers may take longer than the run
 
 
-def exact_answers(agent: Agent) -> dict[str, Any]:
+def exact_answers(agent: Any) -> dict[str, Any]:
     """Exact average reward and quantiles of the policy that the agent should learn or predict; or the reason why they are unknown.
 
     For prediction, this is the given policy. For control, it is the optimal policy with the agent's own exploration. The policy of
     Q-learning at one step may be far from it, where the order of two action values keeps changing.
     """
+    learner = next(row for row in LEARNERS.values() if row.agent == type(agent).__name__)
     mdp = agent.mdp
-    if mdp is None or not isinstance(agent, TDLearning | QLearning):
+    if mdp is None or learner.values != "table":
         return {}
     if mdp.num_states > MAX_STATES:
         return {"unknown": f"it is computed for at most {MAX_STATES:,} states, and this world has {mdp.num_states:,}."}
     try:
-        if isinstance(agent, TDLearning):
+        if not learner.control:
             truth, what = mdp.evaluate(agent.policy()), "of the given policy"
         else:
             epsilon = agent.config.epsilon
@@ -34,7 +34,7 @@ def exact_answers(agent: Agent) -> dict[str, Any]:
             what = f"of the best policy, followed with ε = {epsilon:g}"
         quantiles = truth.reward_distribution.quantile(levels(agent.reward_quantiles.size))
         answers = {"what": what, "average_reward": truth.average_reward, "quantiles": np.asarray(quantiles).tolist()}
-        if isinstance(agent, QLearning):
+        if learner.control:
             answers["optimal_average_reward"] = mdp.solve().average_reward
     except (NotUnichain, NotCommunicating, ArithmeticError) as error:
         return {"unknown": str(error)}

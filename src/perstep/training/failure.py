@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perstep.agents.agent import Agent, Diverged
-from perstep.agents.deep_q import DeepQ
-from perstep.interaction import BadReward
+from perstep.agents.network_agent import NetworkAgent
+from perstep.interaction.behaviour import BadReward
 
 
 def explained_failure(
@@ -24,7 +24,7 @@ def explained_failure(
         save()
         kind = BadReward if isinstance(error, BadReward) else ValueError
         return kind(f"Stopped at step {agent.steps:,}. {error} The checkpoint is {path}")
-    if isinstance(agent, DeepQ) and is_bad_loss(error):
+    if isinstance(agent, NetworkAgent) and is_bad_loss(error):
         save()
         return type(error)(f"Stopped at step {agent.steps:,}. {error} The checkpoint is {path}")
     if isinstance(error, Diverged) and path.exists():
@@ -43,6 +43,6 @@ def is_finite(agent: Agent) -> bool:
 
 def is_bad_loss(error: ArithmeticError) -> bool:
     """Whether the error is a NaN or infinite loss of a deep agent."""
-    from perstep.deep.deep_q import BadLoss  # a deep agent exists, so PyTorch is installed
+    from perstep.deep.learner import BadLoss  # a deep agent exists, so PyTorch is installed
 
     return isinstance(error, BadLoss)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -67,17 +68,18 @@ def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
     """Read the flags of one algorithm: those of every run, and a flag for each of its settings."""
     # Values are only read here: the config checks them, with better error messages. The algorithm gives the rule.
     settings: Any = dataclasses.make_dataclass(
-        f"{row.learner} settings",
+        f"{row.learner.agent} settings",
         [("rule", Suppress[str], dataclasses.field(default=row.rule))],
         bases=(row.config,), frozen=True, kw_only=True, namespace={"__post_init__": lambda self: None},
     )  # fmt: skip
-    common = PredictionFlags if row.learner == "TDLearning" else TrainFlags
+    common = TrainFlags if row.learner.control else PredictionFlags
+    defaults = partial(settings, **row.settings)
     kind = dataclasses.make_dataclass(
         "Flags",
-        [("settings", Annotated[settings, OmitArgPrefixes], dataclasses.field(default_factory=settings))],
+        [("settings", Annotated[settings, OmitArgPrefixes], dataclasses.field(default_factory=defaults))],
         bases=(common,), frozen=True, kw_only=True,
     )  # fmt: skip
-    kind.__doc__ = f"{row.name}: the rule {row.rule} with {row.learner} ({row.source})."
+    kind.__doc__ = f"{row.name}: the rule {row.rule} with {row.learner.agent} ({row.source})."
     names = [field.name for field in dataclasses.fields(row.config) if field.name != "rule"]
     flags: Any = parsed(kind, f"perstep train {row.name}", words, also=names)
     config = row.config.of({name: getattr(flags.settings, name) for name in (*names, "rule")})

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, final
 
 from perstep.agents.agent import Agent
-from perstep.agents.making import load
+from perstep.agents.files import load
 from perstep.agents.worlds import describe
 from perstep.storage import BadFile, published, read_metadata, remove_leftovers
 from perstep.training.metrics import write_metrics

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from perstep.agents.agent import Agent
-from perstep.agents.making import make_agent
+from perstep.agents.files import make_agent
 from perstep.agents.worlds import make
 from perstep.algorithms import algorithm
-from perstep.config import LearnerConfig, TDLearningConfig
+from perstep.config import LearnerConfig
 from perstep.errors import UnknownName, unknown
 from perstep.storage import BadFile
 
@@ -51,7 +51,7 @@ class RunSpec:
     @property
     def predicts(self) -> bool:
         """Whether the algorithm predicts the values of a given policy."""
-        return isinstance(self.config, TDLearningConfig)
+        return not algorithm(self.algorithm).learner.control
 
     def to_json(self) -> dict[str, Any]:
         """The specification as plain values, for files and comparisons."""
@@ -89,7 +89,7 @@ class RunSpec:
 
     def refuse_agent(self, about: dict[str, Any], path: Path) -> None:
         """Raise BadFile if a saved agent is not of this run, by the metadata of its file."""
-        learner, agent = algorithm(self.algorithm).learner, about.get("agent")
+        learner, agent = algorithm(self.algorithm).learner.agent, about.get("agent")
         if agent != learner:
             raise BadFile(f"Expected a {learner} for {self.algorithm} in {path}, got a {agent}. {NOT_THIS_RUN}")
         now, then = json.loads(json.dumps(self.config.to_json())), about.get("config", {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, final
 
@@ -17,7 +16,7 @@ from PIL import Image
 from perstep.agents.agent import Agent
 from perstep.config import count
 from perstep.environments.world_state import kinds
-from perstep.interaction import GymnasiumWorld
+from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.randomness import make_generator
 from perstep.storage import published
 
@@ -46,14 +45,10 @@ def record_video(
     seed = agent.config.seed if seed is None else count("seed", seed, 0)
     side = GIF_QUALITIES[0][0] if suffix == ".gif" else MP4_SIDE
     recorder = FrameRecorder(drawn_world(agent), FRAME_EVERY[suffix], side)
-    learner = getattr(agent, "_learner", None)
-    learning = getattr(learner, "learning", nullcontext)  # a deep agent sets the number of threads of PyTorch
     try:
         choose = agent._chooser(make_generator(seed, 2), deterministic)  # the generator of Agent.evaluate
-        with learning():
-            rewards, _ = GymnasiumWorld(recorder, "continue", agent.config.reset_cost, seed).follow(
-                choose, num_steps, seed
-            )
+        with agent._acting():
+            rewards, _ = GymnasiumWorld(recorder, agent._ends, seed).follow(choose, num_steps, seed)
     finally:
         recorder.close()
     rate = float(recorder.metadata.get("render_fps") or 20) / FRAME_EVERY[suffix]

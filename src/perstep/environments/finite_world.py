@@ -17,7 +17,7 @@ from perstep.environments.outcomes import Outcomes
 from perstep.randomness import normal, uniform
 
 
-class World(NamedTuple):
+class FiniteWorld(NamedTuple):
     """Arrays that compiled code can step through, and nothing else."""
 
     accept: Floats  # (S, A, K), how likely a column keeps its own outcome
@@ -57,12 +57,12 @@ def start(world: Any, generator: Any) -> Any:
     return state
 
 
-def make_world(outcomes: Outcomes, initial: Floats) -> World:
+def make_world(outcomes: Outcomes, initial: Floats) -> FiniteWorld:
     """The world that draws these outcomes, and its first state from `initial` (S,)."""
     shape = outcomes.probability.shape
     accept, alias = alias_table(outcomes.probability.reshape(-1, shape[2]))
     start_accept, start_alias = alias_table(initial.reshape(1, -1))
-    return World(
+    return FiniteWorld(
         accept=accept.reshape(shape),
         alias=alias.reshape(shape),
         next_state=outcomes.next_state,
