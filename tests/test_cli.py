@@ -20,7 +20,7 @@ import pytest
 import perstep
 from perstep import training
 from perstep.cli import main
-from perstep.training.flags import pairs, train_flags
+from perstep.training.flags import algorithm_position, pairs, train_flags
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 ACCESS = "perstep/AccessControl-v0"
@@ -62,8 +62,8 @@ def test_version_from_the_shell() -> None:
 def test_list_names_every_algorithm_and_world(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out
-    for cell in perstep.ALGORITHMS.values():
-        assert re.search(rf"{cell.name} .*{cell.rule} .*{cell.learner} .*{re.escape(cell.source)}", out)
+    for row in perstep.ALGORITHMS.values():
+        assert re.search(rf"{row.name} .*{row.rule} .*{row.learner.agent} .*{re.escape(row.source)}", out)
     for name in gymnasium.registry:
         if name.startswith("perstep/"):
             assert name in out
@@ -80,6 +80,7 @@ def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.Capture
     out = help_of(capsys, "train", name)
     settings = {field.name for field in dataclasses.fields(perstep.ALGORITHMS[name].config)} - {"rule"}
     flags = set(re.findall(r"--[a-z.-]+", out))
+    flags |= {flag.replace("--no-", "--") for flag in flags}  # a switch that is on by default
     assert {f"--{setting.replace('_', '-')}" for setting in settings} <= flags
     assert not {"--rule", "--settings"} & flags
     assert not any("." in flag for flag in flags), (
@@ -102,6 +103,19 @@ def test_flags_become_settings(tmp_path: Path) -> None:
 def test_flags_may_stand_before_the_algorithm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--steps", "5", "d2-q", "nowhere", "--out", str(tmp_path / "a")]) == 2
     assert "no world 'nowhere'" in capsys.readouterr().err
+
+
+def test_the_value_of_a_flag_is_no_algorithm() -> None:
+    assert algorithm_position(["--out", "q", "--resume", "sarsa", "world"]) == 3
+    assert algorithm_position(["d2q", "world", "--out", "dqn"]) is None
+    assert algorithm_position(["--out=q", "dqn", "world"]) == 1
+
+
+@pytest.mark.parametrize(("text", "value"), [("max", "max"), ("[3, 0]", (3, 0))])
+def test_a_setting_that_is_a_word_or_a_pair(text: str, value: Any, tmp_path: Path) -> None:
+    words = ["FrozenLake-v1", "--steps", "5", "--out", str(tmp_path), "--reference", text]
+    _, spec = train_flags(perstep.ALGORITHMS["rvi-q"], words)
+    assert spec.config.settings()["reference"] == value
 
 
 def test_settings_of_a_world() -> None:

@@ -153,13 +153,13 @@ def show_list(words: list[str]) -> int:
 def train(words: list[str]) -> int:
     """`perstep train`."""
     from perstep import terminal, training
-    from perstep.algorithms import ALGORITHMS, algorithm
-    from perstep.training.flags import evaluation_plan, train_flags
+    from perstep.algorithms import algorithm
+    from perstep.training.flags import algorithm_position, evaluation_plan, train_flags
 
-    named = next((word for word in words if word in ALGORITHMS), None)
-    if named is None:
+    position = algorithm_position(words)
+    if position is None:
         return _train_without_algorithm(words)
-    words.remove(named)
+    named = words.pop(position)
     flags, spec = train_flags(algorithm(named), words)
     command = shlex.join(["perstep", "train", named, *words])
     view = terminal.run_view(f"{spec.algorithm} in {spec.world}", flags.steps, quiet=flags.quiet)

@@ -18,7 +18,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, Suppress, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from perstep.algorithms import Algorithm
+from perstep.algorithms import ALGORITHMS, Algorithm
 from perstep.schedules import Decay
 from perstep.training.evaluation import EVALUATION_STEPS, EvaluationPlan
 from perstep.training.run_spec import RunSpec
@@ -62,6 +62,20 @@ class PredictionFlags(TrainFlags):
 
     policy: str = "uniform"
     """The policy whose values are predicted: uniform, or a .json or .npy file of actions (S,) or probabilities (S, A)."""
+
+
+def algorithm_position(words: list[str]) -> int | None:
+    """Position of the algorithm among the words of `perstep train`; None if there is none. The value of a flag, as in --out q, is
+    no algorithm."""
+    switches = {
+        f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(TrainFlags) if field.default is False
+    }
+    for i, word in enumerate(words):
+        flag = words[i - 1].replace("_", "-") if i else ""
+        takes_value = flag.startswith("--") and "=" not in flag and flag not in switches
+        if word in ALGORITHMS and not takes_value:
+            return i
+    return None
 
 
 def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
@@ -181,8 +195,16 @@ def _step_size(text: str) -> Any:
     return Decay(*numbers) if colon else numbers[0]
 
 
+def _reference(text: str) -> Any:
+    """A word, or a pair [OBSERVATION, ACTION] in JSON."""
+    try:
+        return tuple(json.loads(text)) if text.startswith("[") else text
+    except json.JSONDecodeError:
+        raise ValueError(f"Expected a word or a pair such as [3, 0], got {text!r}.") from None
+
+
 def _registry() -> ConstructorRegistry:
-    """How flags are read where it differs from tyro's way: step sizes and whole numbers."""
+    """How flags are read where it differs from tyro's way: step sizes, whole numbers, and a word or a pair."""
     registry = ConstructorRegistry()
 
     @registry.primitive_rule
@@ -195,6 +217,8 @@ def _registry() -> ConstructorRegistry:
 
         if Decay in get_args(info.type):
             return read("FLOAT|SCALE:POWER", _step_size, float, Decay, type(None))
+        if get_args(info.type) == (str, tuple[Any, int]):  # otherwise tyro makes a subcommand for each
+            return read("STR|[OBSERVATION,ACTION]", _reference, str, tuple)
         return read("INT", _whole, int) if info.type is int else None
 
     return registry
