@@ -10,7 +10,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
-from numpy.typing import NDArray
 
 from perstep.compiled import compiled
 from perstep.environments import acrobot, cartpole, motion, mountain_car, pendulum
@@ -18,12 +17,15 @@ from perstep.environments.motion import ACROBOT, CARTPOLE, MOUNTAIN_CAR, PENDULU
 from perstep.environments.pendulum import TASKS, PendulumEnv
 from perstep.randomness import make_generator, uniform
 
-Floats = NDArray[np.float64]
-
 
 @compiled
 def first(world: Any, parameters: Any, state: Any, generator: Any, observation: Any) -> None:
     motion.start(world, parameters, state, generator)
+    motion.observe(world, state, observation)
+
+
+@compiled
+def look(world: Any, state: Any, observation: Any) -> None:
     motion.observe(world, state, observation)
 
 
@@ -81,7 +83,7 @@ ENVIRONMENTS = {
 
 
 def swing(name: str, state: Any, action: int) -> int:
-    """The recorded action, or one that brings the world to its end: random actions never reach the goal of the two hills."""
+    """An action towards the goal in MountainCar and Acrobot, whose goal random actions hardly ever reach."""
     if name.startswith("MountainCar") and action != 1:
         return 2 if state[1] >= 0 else 0
     if name.startswith("Acrobot") and action != 1:
@@ -98,28 +100,19 @@ def test_steps_equal_gymnasium(name: str) -> None:
     env.reset(seed=0)
     actions = np.random.default_rng(1).integers(0, world.num_actions, 6000)
     for t, drawn in enumerate(actions):
-        # The first half as recorded, the second half towards the end of the episode.
+        # Random actions in the first half; in the second half mostly actions that reach the end of an episode.
         action = int(drawn) if t < 3000 else swing(name, env.state, int(drawn))
         state = np.array(env.state, np.float64)
         seen, reward, terminated, _, _ = env.step(action)
         answer = one(world.number, world.parameters, state, action, observation)
         assert state == pytest.approx(np.array(env.state), rel=1e-12, abs=1e-12)
         assert answer == (reward, terminated)
-        motion_observation(world, env.state, observation)
+        look(world.number, np.array(env.state, np.float64), observation)
         assert observation.tolist() == seen.astype(float).tolist()
         if terminated:
             ends += 1
             env.reset()
     assert ends > 3
-
-
-def motion_observation(world: Motion, state: Any, observation: Floats) -> None:
-    look(world.number, np.array(state, np.float64), observation)
-
-
-@compiled
-def look(world: Any, state: Any, observation: Any) -> None:
-    motion.observe(world, state, observation)
 
 
 @pytest.mark.parametrize("name", ["CartPole", "MountainCar", "Acrobot"])
@@ -128,7 +121,7 @@ def test_first_observations_equal_gymnasium(name: str) -> None:
     world, observation = found(env), np.empty(6)
     for seed in range(100):
         seen, _ = env.reset(seed=seed)
-        motion_observation(world, env.state, observation)
+        look(world.number, np.array(env.state, np.float64), observation)
         # At a reset Gymnasium takes Acrobot's cosines in single precision, so the last bit may differ there.
         within = 2.0**-24 if name == "Acrobot" else 0.0
         assert observation[: world.observation_size] == pytest.approx(seen.astype(float), rel=0.0, abs=within)

@@ -11,10 +11,10 @@ import numpy as np
 
 from perstep import storage
 from perstep.agents.agent import FORMAT, Agent
+from perstep.agents.arrays import has_shape
 from perstep.agents.deep_q import DeepQ
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
-from perstep.agents.arrays import has_shape
 from perstep.agents.worlds import reopen, start_anew
 from perstep.algorithms import algorithm
 from perstep.errors import unknown
@@ -33,7 +33,7 @@ def make_agent(name: str, env: World, *given: Any, **settings: Any) -> Agent:
     `given`: the policy, for the prediction algorithms.
     """
     cell = algorithm(name)
-    return AGENTS[cell.learner.agent](env, *given, **{**cell.settings, "rule": cell.rule, **settings})  # type: ignore[call-arg]
+    return AGENTS[cell.learner.agent](env, *given, **{**cell.settings, "rule": cell.rule, **settings})
 
 
 def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
@@ -63,7 +63,7 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
             agent_class._check_spaces(world, about)
         given, here = agent_class._given(arrays), agent_class._on_this_machine(config)
     with _blaming(path) if env is None else contextlib.nullcontext():
-        agent = agent_class(world, *given, **here.settings())  # type: ignore[call-arg]
+        agent = agent_class(world, *given, **here.settings())
     agent.config = config  # with the device that was asked for, where there is one again
     with _blaming(path, UNFIT if env is None else "does not fit the world that was given"):
         agent._restore(arrays, metadata)

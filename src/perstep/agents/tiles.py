@@ -8,14 +8,13 @@ import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
 from perstep import linear, rules, storage
 from perstep.agents.agent import KEPT_REWARDS, Agent, Evaluation, Floats, Snapshot
-from perstep.agents.arrays import fill, flatten, has_shape, put, within
+from perstep.agents.arrays import fill, flatten, has_shape, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import ActorCriticConfig, TileConfig, TileQConfig
@@ -24,7 +23,7 @@ from perstep.environments.spaces import Numbering, numbering
 from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
-from perstep.policies import BOOTSTRAPS, GREEDY, epsilon_greedy, softmax
+from perstep.policies import BOOTSTRAPS, GREEDY, softmax
 from perstep.randomness import Generator, draw
 from perstep.tiles import TileCoder
 
@@ -164,7 +163,9 @@ class TileAgent(Agent):
         config, absent, env = self.config, self._opened.absent, self._opened.env
         name = type(self).__name__
         if self.mdp is not None:
-            raise TypeError(f"{name} reads boxes of numbers, but this world has numbered states. Use perstep.QLearning.")
+            raise TypeError(
+                f"{name} reads boxes of numbers, but this world has numbered states. Use perstep.QLearning."
+            )
         if absent is not None:
             low, high = absent.spaces["low"], absent.spaces["high"]
             actions: Numbering | None = Numbering.from_json(absent.spaces["actions"])
@@ -353,7 +354,11 @@ def as_compiled(world: Motion) -> MotionWorld:
 def say_compiled(world: Motion) -> None:
     """Say once per world that Gymnasium's own code is not used."""
     if world.name != "Pendulum":
-        print(f"perstep: {world.name} runs as compiled code with the same steps as Gymnasium's", file=sys.stderr, flush=True)
+        print(
+            f"perstep: {world.name} runs as compiled code with the same steps as Gymnasium's",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def tile_coder(config: TileConfig, low: list[float], high: list[float]) -> TileCoder:

@@ -17,7 +17,7 @@ START = 0.1  # each of the four numbers of a first state is uniform in ±START
 
 
 class AcrobotParameters(NamedTuple):
-    """The physics of the two links. The first angle is 0 hanging; the second is relative to the first link."""
+    """The physics of the two links. The first angle is 0 when hanging; the second is relative to the first link."""
 
     time_step: float = 0.2  # s
     length_1: float = 1.0  # m, of the upper link
@@ -36,7 +36,7 @@ class AcrobotParameters(NamedTuple):
 
 @inlined
 def named(p: Any) -> Any:
-    """The array of parameters with names."""
+    """The parameters as a named tuple, from an array."""
     return AcrobotParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12])
 
 
@@ -56,7 +56,7 @@ def slopes(p: Any, torque: Any, at: Any) -> Any:
     own_2 = p.mass_2 * p.centre_2**2 + p.inertia
     d_1 = p.mass_1 * p.centre_1**2 + p.mass_2 * p.length_1**2 + own_2 + p.inertia + 2.0 * lever * cosine
     d_2 = own_2 + lever * cosine
-    # cos(x − π/2) rather than sin x: Gymnasium's rounding is kept.
+    # cos(x − π/2) instead of sin x, to keep the rounding of Gymnasium.
     phi_2 = p.mass_2 * p.centre_2 * p.gravity * cos(angle_1 + angle_2 - pi / 2.0)
     phi_1 = (
         -lever * velocity_2**2 * sine
@@ -82,7 +82,7 @@ def along(at: Any, time: Any, slope: Any) -> Any:
 
 @compiled
 def wrap_angle(angle: Any) -> Any:
-    """The same direction in [−π, π]; NaN for an infinite angle."""
+    """The equivalent angle in [−π, π]; NaN for an infinite angle."""
     if angle > pi:
         return angle - 2.0 * pi * np.ceil((angle - pi) / (2.0 * pi))
     if angle < -pi:
@@ -94,7 +94,7 @@ def wrap_angle(angle: Any) -> Any:
 def step(parameters: Any, state: Any, action: Any) -> Any:
     """Move `state` (4,) = (angle 1, angle 2, velocity 1, velocity 2) by one step; returns (reward, terminated).
 
-    One step of the classical Runge-Kutta method. A step costs 1, except the one that brings the tip above the line.
+    It is one step of the classical Runge-Kutta method. The reward is −1, and 0 when the tip is above the line.
     """
     p = named(parameters)
     torque = p.torque_0 if action == 0 else p.torque_1 if action == 1 else p.torque_2

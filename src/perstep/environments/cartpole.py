@@ -15,27 +15,27 @@ START = 0.05  # each of the four numbers of a first state is uniform in ±START
 
 
 class CartPoleParameters(NamedTuple):
-    """The physics of the cart and the pole. The angle is 0 upright and grows clockwise.
+    """The physics of the cart and the pole. The angle is 0 upright and increases clockwise.
 
-    `total_mass` and `pole_moment` follow from the masses and the length, but Gymnasium stores them apart, and so does this.
+    `total_mass` and `pole_moment` follow from the masses and the length. Gymnasium stores them separately, so they are here too.
     """
 
     gravity: float = 9.8  # m/s²
     pole_mass: float = 0.1  # kg
-    total_mass: float = 1.1  # kg, of cart and pole
+    total_mass: float = 1.1  # kg, cart and pole together
     half_length: float = 0.5  # m, from the hinge to the centre of the pole
     pole_moment: float = 0.05  # kg·m, mass of the pole times half_length
     force: float = 10.0  # N; action 0 pushes left, action 1 pushes right
     time_step: float = 0.02  # s
     max_angle: float = 12 * 2 * pi / 360  # rad; beyond it the episode ends
     max_position: float = 2.4  # m; beyond it the episode ends
-    step_reward: float = 1.0  # of a step that does not end the episode
-    end_reward: float = 1.0  # of the step that ends the episode
+    step_reward: float = 1.0  # reward of a step that does not end the episode
+    end_reward: float = 1.0  # reward of the step that ends the episode
 
 
 @inlined
 def named(p: Any) -> Any:
-    """The array of parameters with names."""
+    """The parameters as a named tuple, from an array."""
     return CartPoleParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10])
 
 
@@ -53,7 +53,7 @@ def step(parameters: Any, state: Any, action: Any) -> Any:
     position, velocity, angle, turning = state[0], state[1], state[2], state[3]
     force = p.force if action == 1 else -p.force
     cosine, sine = cos(angle), sin(angle)
-    # Acceleration of the cart if the pole did not accelerate; then of the pole; then of the cart (Florian 2007).
+    # `push` is the acceleration of the cart without that of the pole (equations: Florian 2007).
     push = (force + p.pole_moment * (turning * turning) * sine) / p.total_mass
     inertia = p.half_length * (4.0 / 3.0 - p.pole_mass * (cosine * cosine) / p.total_mass)
     angular_acceleration = (p.gravity * sine - cosine * push) / inertia
@@ -74,7 +74,7 @@ ATTRIBUTES = (
 
 
 def parameters_of(env: Any) -> CartPoleParameters | None:
-    """The physics of a Gymnasium `CartPoleEnv`; None if it integrates in another way than by explicit Euler."""
+    """The physics of a Gymnasium `CartPoleEnv`; None if its integrator is not explicit Euler."""
     if env.kinematics_integrator != "euler":
         return None
     rewards = (0.0, -1.0) if env._sutton_barto_reward else (1.0, 1.0)
@@ -82,11 +82,11 @@ def parameters_of(env: Any) -> CartPoleParameters | None:
 
 
 def bounds(p: CartPoleParameters) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Where the pole is while an episode lasts: the lowest and the highest observation, for tile coding.
+    """The lowest and the highest observation during an episode, for tile coding.
 
-    Gymnasium's bounds are twice as wide in position and angle, where no episode goes on, and infinite in the velocities. An
-    episode that starts near rest cannot become fast before it ends: pushing one way for ever reaches 2.0 m/s and 3.0 rad/s,
-    and in 30,000 steps each a random, a swinging and a balancing agent stayed below 2.7 m/s and 3.0 rad/s.
+    Gymnasium's bounds are twice as wide in position and angle, but beyond these limits the episode has ended. Its bounds of the
+    velocities are infinite. Episodes start near rest and end before the pole is fast: pushing in one direction reaches 2.0 m/s
+    and 3.0 rad/s, and a random, a swinging and a balancing agent stayed below 2.7 m/s and 3.0 rad/s in 30,000 steps each.
     """
     high = (p.max_position, 3.0, p.max_angle, 3.5)
     return tuple(-bound for bound in high), high

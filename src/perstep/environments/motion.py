@@ -1,7 +1,8 @@
 """Compiled worlds whose state is a vector of numbers: pendulum, CartPole, MountainCar and Acrobot, chosen by number.
 
-Every such world has the same types: a number, `parameters` (P,), `state` (D,) and `observation` (K,), all float64. So one
-compiled loop serves all of them and is cached, which a function or a type of its own for each world would prevent.
+Every such world has the same types: an integer, and the float64 arrays `parameters` (P,), `state` (D,) and `observation` (K,).
+So one compiled loop serves all of them and is cached. Functions as arguments would prevent the cache, and a parameter type of
+its own for each world would compile the loop once for each.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ class _Row(NamedTuple):
 
     name: str
     env: str  # the class of the Gymnasium environment that takes the same steps
-    parameters_of: Callable[[Any], tuple[float, ...] | None]  # of an environment of that class; None: not compiled
-    bounds: Callable[[Any], Bounds]  # lowest and highest observation under these parameters
+    parameters_of: Callable[
+        [Any], tuple[float, ...] | None
+    ]  # the parameters of such an environment; None if not supported
+    bounds: Callable[[Any], Bounds]  # the lowest and the highest observation, given the parameters
     state_size: int
     num_actions: int
     single_precision: bool  # whether observations are rounded to float32
@@ -90,30 +93,30 @@ def observe(world: Any, state: Any, observation: Any) -> None:
 
 @compiled
 def round_to_single(state: Any, observation: Any) -> None:
-    """Write the state as it is after rounding to float32."""
+    """Write the state, rounded to float32."""
     for i in range(state.shape[0]):
         observation[i] = np.float64(np.float32(state[i]))
 
 
 @compiled
 def fill_with_nan(numbers: Any) -> None:
-    """Write NaN everywhere, so that a mistake is noticed."""
+    """Write NaN to every entry, so that an error is noticed."""
     for i in range(numbers.shape[0]):
         numbers[i] = math.nan
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Motion:
-    """A compiled world: all that other code asks about it."""
+    """A compiled world: everything that other code needs to know about it."""
 
     name: str
-    """As "CartPole"."""
+    """Its name, for example "CartPole"."""
     number: int
-    """By which compiled code chooses it: PENDULUM, CARTPOLE, MOUNTAIN_CAR or ACROBOT."""
+    """PENDULUM, CARTPOLE, MOUNTAIN_CAR or ACROBOT: compiled code chooses the world by this number."""
     parameters: NDArray[np.float64]
-    """(P,), for `start` and `step`."""
+    """(P,), the parameters of `start` and `step`."""
     num_actions: int
-    """Actions are 0, 1, … below this."""
+    """The actions are 0 … num_actions − 1."""
     state_size: int
     """D, the length of `state`."""
     low: tuple[float, ...]
@@ -121,7 +124,7 @@ class Motion:
     high: tuple[float, ...]
     """(K,), the highest observation, for tile coding."""
     time_limit: int
-    """Steps after which an episode is truncated; 0 for no limit. The loop keeps it, `step` does not."""
+    """Number of steps after which an episode is truncated; 0 for no limit. The caller applies it; `step` does not."""
 
     @property
     def observation_size(self) -> int:
@@ -132,9 +135,9 @@ class Motion:
 def compiled_world(env: Any) -> Motion | None:
     """The compiled world that takes the same steps as a Gymnasium environment; None if there is none.
 
-    There is one for PendulumEnv and for Gymnasium's CartPole, MountainCar and Acrobot. Wrappers that only watch are ignored and
-    a TimeLimit is read; with any other wrapper, in a subclass or with a method replaced, the answer is None. The environment's
-    physics (gravity, masses, …) are read now: call this again if they may have changed.
+    It exists for PendulumEnv and for Gymnasium's CartPole, MountainCar and Acrobot. Passive wrappers are ignored, and the limit
+    of a TimeLimit is read. With any other wrapper, for a subclass, or if a method was replaced, the result is None. The physics
+    of the environment (gravity, masses, …) are read now. Call this function again if they may have changed.
     """
     *wrappers, inner = layers_of(env)
     number = next((i for i, row in enumerate(_TABLE) if row.env == kind(inner)), None)
@@ -142,18 +145,18 @@ def compiled_world(env: Any) -> Motion | None:
         return None
     row = _TABLE[number]
     if inner.render_mode == "human" or inner.action_space != gymnasium.spaces.Discrete(row.num_actions):
-        return None  # a window is to be shown at every step; actions have other names
+        return None  # it shows a window at every step, or its actions are not 0 … n − 1
     if any(callable(getattr(type(inner), name, None)) for name in vars(inner)):
-        return None  # a method was replaced in this one environment
+        return None  # a method of this instance was replaced
     try:
         physics = row.parameters_of(inner)
         parameters = np.array(physics, np.float64)
-    except (AttributeError, TypeError, ValueError):  # another version of Gymnasium, or something that is not a number
+    except (AttributeError, TypeError, ValueError):  # another version of Gymnasium, or a parameter that is not a number
         return None
     if physics is None or not np.isfinite(parameters).all():
         return None
     low, high = row.bounds(physics)
-    if row.single_precision:  # or an observation at a bound might round to a number beyond it
+    if row.single_precision:  # so that an observation at a bound is not rounded to a number beyond it
         low, high = (tuple(np.array(bound, np.float32).astype(float).tolist()) for bound in (low, high))
     limits = [int(wrapper._max_episode_steps) for wrapper in wrappers]
     return Motion(

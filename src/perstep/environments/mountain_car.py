@@ -15,20 +15,20 @@ START_LOW, START_HIGH = -0.6, -0.4  # a first position is uniform between these,
 
 
 class MountainCarParameters(NamedTuple):
-    """The physics of the car. A position and a velocity per step; the bottom of the valley is at −π/6."""
+    """The physics of the car. Velocities are distances per step. The bottom of the valley is at −π/6."""
 
-    min_position: float = -1.2  # a wall: the car stops there
+    min_position: float = -1.2  # a wall that stops the car
     max_position: float = 0.6
     max_speed: float = 0.07
     goal_position: float = 0.5
-    goal_velocity: float = 0.0  # the least velocity at the goal that ends the episode
+    goal_velocity: float = 0.0  # the smallest velocity with which the goal ends the episode
     force: float = 0.001  # actions 0, 1, 2 accelerate by −force, 0, +force
     gravity: float = 0.0025
 
 
 @inlined
 def named(p: Any) -> Any:
-    """The array of parameters with names."""
+    """The parameters as a named tuple, from an array."""
     return MountainCarParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6])
 
 
@@ -41,7 +41,7 @@ def start(state: Any, generator: Any) -> None:
 
 @compiled
 def step(parameters: Any, state: Any, action: Any) -> Any:
-    """Move `state` (2,) = (position, velocity) by one step; returns (reward, terminated). Every step costs 1."""
+    """Move `state` (2,) = (position, velocity) by one step; returns (reward, terminated). The reward is always −1."""
     p = named(parameters)
     position, velocity = state[0], state[1]
     velocity += (action - 1) * p.force - p.gravity * cos(3.0 * position)
