@@ -59,6 +59,14 @@ def test_version_from_the_shell() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"perstep {perstep.__version__}\n", "")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_help_in_an_encoding_without_greek_letters(encoding: str) -> None:
+    words = [sys.executable, "-m", "perstep.cli", "train", "d2-q", "--help"]
+    done = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"--step-size" in done.stdout
+
+
 def test_list_names_every_algorithm_and_world(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out

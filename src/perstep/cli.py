@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from perstep.system.pipes import drop_output_without_reader
+from perstep.system.standard_streams import drop_output_without_reader, replace_unencodable_characters
 
 # A command imports what it needs when it runs: help, error messages and the version should not wait for compilers.
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     It is no error if the reader of the output has gone, as in `perstep list | head -1`.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    replace_unencodable_characters()
     try:
         with warnings.catch_warnings():
             if not os.environ.get("PERSTEP_DEBUG"):
@@ -269,13 +270,9 @@ def evaluate(words: list[str]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceFlags:
-    """Run the experiments of the paper, and make their figures and tables."""
+class StudyFlags:
+    """How the runs of a study are executed."""
 
-    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
-    """Experiments: redpill, pendulum, theory (these three by default), minatar, minatar-tuning, atari, atari-short."""
-    scale: Literal["smoke", "small", "paper"] = "small"
-    """smoke: a quick test that everything runs; small: takes minutes; paper: the settings of the paper."""
     out: Path = Path("results")
     """Folder for the results. Runs whose results are there are not repeated."""
     engine: Literal["local", "ray"] = "local"
@@ -286,6 +283,16 @@ class ReproduceFlags:
     """i/n: run only the configurations whose index modulo n is i, for example in an array of jobs."""
     retry_failed: bool = False
     """Repeat the runs that failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceFlags(StudyFlags):
+    """Run the experiments of the paper, and make their figures and tables."""
+
+    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
+    """Experiments: redpill, pendulum, theory (these three by default), minatar, minatar-tuning, atari, atari-short."""
+    scale: Literal["smoke", "small", "paper"] = "small"
+    """smoke: a quick test that everything runs; small: takes minutes; paper: the settings of the paper."""
     tuned_only: bool = False
     """Run only the settings that the paper's figures show, not the whole grids."""
 
@@ -304,21 +311,11 @@ def reproduce(words: list[str]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepFlags:
+class SweepFlags(StudyFlags):
     """Run your own study: an algorithm in a world over a grid of settings, with many runs of each."""
 
     study: Annotated[Positional[Path], arg(metavar="STUDY")]
     """A .yaml or .json file, or a .py file that defines STUDY."""
-    out: Path = Path("results")
-    """Folder for the results. Runs whose results are there are not repeated."""
-    engine: Literal["local", "ray"] = "local"
-    """local: all cores of this machine; ray: a Ray cluster."""
-    ray_address: str | None = None
-    """Address of the Ray cluster; without it, Ray is started on this machine."""
-    shard: str | None = None
-    """i/n: run only the configurations whose index modulo n is i, for example in an array of jobs."""
-    retry_failed: bool = False
-    """Repeat the runs that failed."""
 
 
 def sweep(words: list[str]) -> int:
@@ -352,7 +349,7 @@ def report(words: list[str]) -> int:
     return 0
 
 
-def _orders(flags: ReproduceFlags | SweepFlags, words: list[str]) -> Orders:
+def _orders(flags: StudyFlags, words: list[str]) -> Orders:
     from perstep.studies.engine import WHOLE, Shard
     from perstep.studies.engines import engine_named
     from perstep.studies.session import Orders

@@ -49,7 +49,7 @@ def copy(source: Any, target: Any) -> None:
 
 
 @compiled
-def halve(record: Any) -> None:
+def merge_rows(record: Any) -> None:
     """Merge each two neighbouring rows: the mean of their rates, the later estimates, the sums over their episodes."""
     for row in range(record.reward_rate.shape[0] // 2):
         record.reward_rate[row] = 0.5 * (record.reward_rate[2 * row] + record.reward_rate[2 * row + 1])
@@ -80,7 +80,7 @@ def note(record: Any, reward: Any, rewards: Any) -> None:
     cursor[PENDING] = 0
     cursor[FILLED] = row + 1
     if cursor[FILLED] >= record.reward_rate.shape[0]:
-        halve(record)
+        merge_rows(record)
 
 
 @inlined

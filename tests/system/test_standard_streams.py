@@ -1,4 +1,4 @@
-"""Output without a reader, with and without select.poll."""
+"""Output without a reader, with and without select.poll, and in an encoding without Greek letters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from perstep.system.pipes import drop_output_without_reader
+from perstep.system.standard_streams import drop_output_without_reader, replace_unencodable_characters
 
 BROKEN = BrokenPipeError(errno.EPIPE, "Broken pipe")
 
@@ -57,3 +57,15 @@ def test_other_errors_are_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> N
         assert not drop_output_without_reader(ValueError("no"))
         assert not drop_output_without_reader(FileNotFoundError(errno.ENOENT, "no"))
         assert drop_output_without_reader(OSError(errno.EINVAL, "Invalid argument"))  # what Windows says
+
+
+@pytest.mark.parametrize(("encoding", "text"), [("cp1252", "? in the log"), ("utf-8", "ε in the log")])
+def test_a_character_that_the_encoding_lacks_is_replaced(
+    encoding: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
+    monkeypatch.setattr(sys, "stderr", None)
+    replace_unencodable_characters()
+    print("ε in the log", end="", flush=True)
+    assert written.getvalue().decode(encoding) == text

@@ -1,18 +1,27 @@
-"""Standard output into a pipe whose reader has gone, as in `perstep list | head -1`."""
+"""Standard output and error: characters that they cannot encode, and pipes whose reader has gone."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import select
 import sys
 from typing import IO
 
 
+def replace_unencodable_characters() -> None:
+    """Let stdout and stderr print "?" for a character that their encoding lacks, such as ε in a log file on Windows."""
+    for stream in (sys.stdout, sys.stderr):
+        encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
+        if isinstance(stream, io.TextIOWrapper) and not encoding.startswith("utf"):
+            stream.reconfigure(errors="replace")
+
+
 def drop_output_without_reader(error: Exception) -> bool:
     """Whether `error` arose because the reader of stdout or stderr has gone; all further output there is then dropped.
 
-    Other pipes may break too, such as those to worker processes. So a BrokenPipeError alone does not tell.
+    It does so in `perstep list | head -1`. Other pipes may break too, such as those to worker processes. So a BrokenPipeError alone does not tell.
     """
     if not isinstance(error, BrokenPipeError) and getattr(error, "errno", None) != errno.EINVAL:  # EINVAL: Windows
         return False
