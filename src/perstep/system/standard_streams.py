@@ -21,7 +21,8 @@ def replace_unencodable_characters() -> None:
 def drop_output_without_reader(error: Exception) -> bool:
     """Whether `error` arose because the reader of stdout or stderr has gone; all further output there is then dropped.
 
-    It does so in `perstep list | head -1`. Other pipes may break too, such as those to worker processes. So a BrokenPipeError alone does not tell.
+    This happens in `perstep list | head -1`. Other pipes may break too, such as those to worker processes. So a BrokenPipeError
+    alone does not tell.
     """
     if not isinstance(error, BrokenPipeError) and getattr(error, "errno", None) != errno.EINVAL:  # EINVAL: Windows
         return False
