@@ -187,7 +187,7 @@ class Rule:
     about: str
     """What it learns, in a few words."""
     source: str
-    """Where it is written down, for learners that name no listing of their own."""
+    """Where it was published."""
     kernel: Callable[..., Any]
     """The compiled rule."""
     value: Callable[..., Any] = mean

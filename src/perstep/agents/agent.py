@@ -294,8 +294,8 @@ class Agent(ABC):
         """What the constructor needs beside the world and the settings, from a file."""
         return ()
 
-    @classmethod
-    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:  # noqa: B027 (an agent may have nothing to check)
+    @classmethod  # noqa: B027 (an agent may have nothing to check)
+    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:
         """Refuse a world made from a file that is not what the file says about its spaces."""
 
     @classmethod

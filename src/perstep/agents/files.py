@@ -15,7 +15,7 @@ from perstep.agents.arrays import has_shape
 from perstep.agents.deep_q import DeepQ
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
-from perstep.agents.worlds import reopen, start_anew
+from perstep.agents.worlds import reopen, say_of_reset, start_anew
 from perstep.algorithms import algorithm
 from perstep.errors import unknown
 from perstep.interaction.behaviour import NO_ACTION
@@ -67,7 +67,10 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
     agent.config = config  # with the device that was asked for, where there is one again
     with _blaming(path, UNFIT if env is None else "does not fit the world that was given"):
         agent._restore(arrays, metadata)
-        start_anew((agent._world, getattr(agent, "_vector_world", None)), about, agent.steps)
+        worlds = [world for world in (agent._world, getattr(agent, "_vector_world", None)) if world is not None]
+        start_anew(worlds, about, agent.steps)
+    if worlds:
+        say_of_reset(about)
     return agent
 
 
@@ -87,7 +90,7 @@ OLD_FORMAT = 2
 
 def from_old_format(arrays: storage.Arrays) -> storage.Arrays:
     """The arrays of format 2 under their names and shapes of now. Tables kept `means`, a state without a chosen action; tiles
-    kept the values of one column; the pendulum its two numbers."""
+    kept the values of one column; the pendulum its two numbers, which are zeros in all other worlds."""
     arrays = dict(arrays)
     if "table.means" in arrays:
         arrays["table.scores"] = arrays.pop("table.means")
@@ -96,11 +99,11 @@ def from_old_format(arrays: storage.Arrays) -> storage.Arrays:
         arrays["weights.critic"] = arrays["weights.critic"][None]
         arrays["weights.numbers"] = arrays.pop("weights.estimate")[None]
         arrays["weights.scores"] = np.zeros(1)
-        state = arrays.pop("state")
-        arrays |= {
-            "place.state": state,
-            "place.observation": state.copy(),
-            "place.counters": np.array([0, NO_ACTION]),
-            "place.episode_return": np.zeros(1),
-        }
+        if (state := arrays.pop("state")).any():
+            arrays |= {
+                "place.state": state,
+                "place.observation": state.copy(),
+                "place.counters": np.array([0, NO_ACTION]),
+                "place.episode_return": np.zeros(1),
+            }
     return arrays
