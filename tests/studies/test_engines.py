@@ -161,7 +161,7 @@ def test_a_run_in_a_process_tells_how_far_it_is(tmp_path, monkeypatch):
     ("world", "error"),
     [
         ("Raises", "ArithmeticError: the world came to an end"),
-        ("NaN", "BadReward: At step 29 the world"),
+        ("NaN", "BadReward: At step 29 the reward"),
         ("Dies", "ProcessDied: its process ended by SIGKILL, perhaps because memory ran out, each of 3 times."),
     ],
 )
