@@ -47,8 +47,9 @@ FLOAT32, FASTEST = 1.5, 2.0  # times as fast as theirs: the goals
 MEMORY = """
 import sys
 from deep import filled
+from perstep.system.memory import peak_memory
 filled(sys.argv[1], int(sys.argv[2]))
-print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+print(peak_memory())
 """
 
 
@@ -210,7 +211,7 @@ def memory(quick: bool) -> None:
             env=environment,
             check=True,
         )
-        sizes[name] = int(done.stdout.split()[-1]) * 1024
+        sizes[name] = int(done.stdout.split()[-1])
     rows = [(name, f"{size / 1e9:.2f} GB", f"1/{sizes['DQN'] / size:.1f}") for name, size in sizes.items()]
     table(f"Peak memory with a full replay of {capacity:,}", ("", "memory", "to SB3"), rows)
 

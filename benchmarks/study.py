@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import perstep
 from perstep.studies.catalog import REDPILL, SCALES, STUDIES, Study
 from perstep.studies.engine import complete
 from perstep.studies.results import Results
+from perstep.system.processors import usable_cores
 
 GOAL = 0.15  # of the time of the bare learning
 
@@ -85,7 +85,7 @@ def whole_study(name: str) -> None:
         size = sum(path.stat().st_size for path in results.folder.rglob("*.parquet"))
     steps = sum(len(study.settings) * study.num_runs * study.steps for study in results.studies.values())
     print(
-        f"The whole red-pill study, {name} scale, {len(os.sched_getaffinity(0))} cores: {took:.0f} s, "
+        f"The whole red-pill study, {name} scale, {usable_cores()} cores: {took:.0f} s, "
         f"{steps / took / 1e6:.1f}M steps/s; {size / 1e6:.1f} MB; once more, with everything there: {again:.1f} s\n"
     )
 

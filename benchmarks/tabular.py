@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,8 @@ import perstep
 from perstep.environments import garnet
 from perstep.quantiles import levels
 from perstep.randomness import make_generator
+from perstep.system.memory import peak_memory
+from perstep.system.processors import usable_cores
 
 WORLD = "perstep/RedPillBluePill-v0"
 CASES = (("differential", 1), ("d2", 10), ("d2", 51), ("d3", 10), ("d3", 51))
@@ -34,7 +35,7 @@ def bare(rule: str, m: int, steps: int):
 
 def against_peers(scale: int) -> None:
     rows = []
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     for rule, m in CASES:
         steps = (2_000_000 if rule != "d3" else 400_000) // scale
         crowd = [perstep.QLearning(WORLD, rule=rule, num_quantiles=m, seed=s) for s in range(2 * cores)]
@@ -122,9 +123,9 @@ def first_step() -> None:
 
 def memory(scale: int) -> None:
     agent = perstep.QLearning(WORLD, rule="d2").learn(1_000_000 // scale, progress=False)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory() or 0
     took = seconds(lambda: agent.learn(50_000_000 // scale, progress=False))
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    grown = ((peak_memory() or 0) - before) / 2**20
     print(f"Memory of one run over {50_000_000 // scale:,} more steps ({took:.1f} s): +{grown:.1f} MiB at its peak\n")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numba
 import numpy as np
 import peers
@@ -11,6 +9,7 @@ from measuring import in_turns, rate, table
 
 import perstep
 from perstep.compiled import OPTIONS
+from perstep.system.processors import usable_cores
 from perstep.tiles import TileCoder, active_tiles
 
 WORLD = "perstep/InvertedPendulum-v0"
@@ -21,7 +20,7 @@ GRID = {("differential", 1): 120, ("d2", 10): 120, ("d2", 51): 120, ("d3", 10): 
 
 def against_numpy(scale: int) -> None:
     rows, whole = [], 0.0
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     for rule, m in CASES:
         steps = (400_000 if rule != "d3" else 100_000) // scale
         crowd = [perstep.ActorCritic(WORLD, rule=rule, num_quantiles=m, seed=s) for s in range(2 * cores)]

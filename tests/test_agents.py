@@ -927,13 +927,13 @@ def test_learn_together_refuses_what_learn_refuses():
         perstep.learn_together([new_agent("q"), perstep.QLearning(Faulty())], 100)
     assert perstep.learn_together([], 100) == []
     for nobody in (None, [RED_PILL], new_agent("q")):
-        with pytest.raises(TypeError, match="learn_together takes a list of agents"):
+        with pytest.raises(TypeError, match="learn_together expects a list of agents, got"):
             perstep.learn_together(nobody, 100)
 
 
 def test_agents_that_share_a_life_cannot_learn_together():
     agent, env = new_agent("q"), gymnasium.make("FrozenLake-v1")
-    with pytest.raises(ValueError, match="An agent is there twice"):
+    with pytest.raises(ValueError, match="contains the same agent twice"):
         perstep.learn_together([agent, agent], 100)
     with pytest.raises(ValueError, match="Two agents share one Gymnasium environment"):
         perstep.learn_together([perstep.QLearning(env), perstep.QLearning(env)], 100)

@@ -19,10 +19,11 @@ SOURCES = Path(__file__).parent.parent / "src" / "perstep"
 # A module imports only modules of a lower rank; inside a package such as `deep`, whose modules share its rank, also its
 # siblings.
 RANKS = {
+    "checkpoint_schedule": 0,
     "compiled": 0,
     "errors": 0,
-    "interruption": 0,
     "progress": 0,
+    "system": 0,
     "randomness": 1,
     "quantiles": 1,
     "schedules": 1,
@@ -39,7 +40,7 @@ RANKS = {
     "storage": 4,
     "interaction": 5,
     "algorithms": 6,
-    "live": 6,
+    "terminal": 6,
     "agents": 7,
     "studies": 8,
     "figures": 9,
@@ -58,6 +59,15 @@ NEVER_READ_BY_THEM = LEARNERS | {"interaction", "agents", "training"}
 
 EXECUTES_CODE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 OWN_RANDOMNESS = {"Generator", "BitGenerator", "SeedSequence", "default_rng", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
+NOT_EVERYWHERE = {"signal", "fcntl", "msvcrt", "resource", "ctypes", "select", "pwd", "grp", "termios"}  # modules ...
+NOT_EVERYWHERE_CALLS = {
+    "os.sched_getaffinity",
+    "os.fork",
+    "os.kill",
+    "os.uname",
+    "os.geteuid",
+    "os.sysconf",
+}  # ... and calls
 SAYS_NOTHING = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
 EXTRAS = ("torch", "ale_py", "minatar", "tensorboard", "ray", "stable_baselines3", "sb3_contrib", "wandb")
 
@@ -147,6 +157,8 @@ def wrong_libraries(module: str, names: set[str]) -> Iterator[str]:
         yield f"`{module}` imports torch, which is an extra: only modules under deep/ may."
     if libraries & EXECUTES_CODE:
         yield f"`{module}` imports {', '.join(sorted(libraries & EXECUTES_CODE))}: loading must never execute code."
+    if libraries & NOT_EVERYWHERE and package(module) != "system":
+        yield f"`{module}` imports {', '.join(sorted(libraries & NOT_EVERYWHERE))}: only system/ may, with a fallback."
     if "random" in libraries:
         yield f"`{module}` imports random, one generator for everybody: a run owns its randomness (randomness.py)."
 
@@ -167,6 +179,8 @@ def wrong_calls(module: str, tree: ast.AST) -> Iterator[str]:
                 yield f"`{module}` line {node.lineno} calls np.load without allow_pickle=False."
             if called == "torch.load" and not says(node, "weights_only", True):
                 yield f"`{module}` line {node.lineno} calls torch.load without weights_only=True."
+            if called in NOT_EVERYWHERE_CALLS and package(module) != "system":
+                yield f"`{module}` line {node.lineno} calls {called}, which not every system has: only system/ may."
             if called in {"eval", "exec"}:
                 yield f"`{module}` line {node.lineno} calls {called}: text is never executed."
 
@@ -258,6 +272,8 @@ PLANTED = [
     ("tabular", "import numpy\nnumpy.random.rand(3)", "global generator"),
     ("tabular", "from numpy.random import rand", "imports rand from numpy.random"),
     ("tabular", "import random", "a run owns its randomness"),
+    ("studies.folder_lock", "import fcntl", "only system/ may, with a fallback"),
+    ("agents", "import os\nos.sched_getaffinity(0)", "which not every system has"),
 ]
 
 
@@ -275,6 +291,7 @@ def test_allowed_forms_are_allowed() -> None:
         ("environments", "from perstep.environments import mdp"),
         ("deep.losses", "import torch\nfrom perstep.rules import RULES\ntorch.load('a.pt', weights_only=True)"),
         ("storage", "import numpy as np\nnp.load('a.npy', allow_pickle=False)"),
+        ("system.processors", "import os, signal\nos.sched_getaffinity(0)"),
         ("tabular", "import numpy as np\nnp.random.SeedSequence(0)\nnp.random.default_rng(1).random()"),
         ("", "from perstep import tabular\nfrom perstep.environments import mdp"),
     ]

@@ -20,7 +20,7 @@ import pytest
 import perstep
 from perstep import training
 from perstep.cli import main
-from perstep.training.flags import pairs, train_task
+from perstep.training.flags import algorithm_position, pairs, train_flags
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 ACCESS = "perstep/AccessControl-v0"
@@ -59,11 +59,19 @@ def test_version_from_the_shell() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"perstep {perstep.__version__}\n", "")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_help_in_an_encoding_without_greek_letters(encoding: str) -> None:
+    words = [sys.executable, "-m", "perstep.cli", "train", "d2-q", "--help"]
+    done = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"--step-size" in done.stdout
+
+
 def test_list_names_every_algorithm_and_world(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out
-    for cell in perstep.ALGORITHMS.values():
-        assert re.search(rf"{cell.name} .*{cell.rule} .*{cell.learner} .*{re.escape(cell.source)}", out)
+    for row in perstep.ALGORITHMS.values():
+        assert re.search(rf"{row.name} .*{row.rule} .*{row.learner.agent} .*{re.escape(row.source)}", out)
     for name in gymnasium.registry:
         if name.startswith("perstep/"):
             assert name in out
@@ -80,6 +88,7 @@ def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.Capture
     out = help_of(capsys, "train", name)
     settings = {field.name for field in dataclasses.fields(perstep.ALGORITHMS[name].config)} - {"rule"}
     flags = set(re.findall(r"--[a-z.-]+", out))
+    flags |= {flag.replace("--no-", "--") for flag in flags}  # a switch that is on by default
     assert {f"--{setting.replace('_', '-')}" for setting in settings} <= flags
     assert not {"--rule", "--settings"} & flags
     assert not any("." in flag for flag in flags), (
@@ -92,16 +101,29 @@ def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.Capture
 def test_flags_become_settings(tmp_path: Path) -> None:
     words = [RED_PILL, "--steps", "2e3", "--out", str(tmp_path), "--step-size", "0.5:0.8", "--reward_step_size=0.1"]
     words += ["--num-quantiles", "7", "--initial-value", "-1.5", "--termination", "mask", "--seed", "3"]
-    flags, task = train_task(perstep.ALGORITHMS["d3-q"], words)
+    flags, spec = train_flags(perstep.ALGORITHMS["d3-q"], words)
     assert (flags.steps, flags.out, flags.resume) == (2000, tmp_path, False)
     expected = {"rule": "d3", "step_size": perstep.Decay(0.5, 0.8), "reward_step_size": 0.1, "num_quantiles": 7}
     expected |= {"initial_value": -1.5, "termination": "mask", "seed": 3, "epsilon": 0.1}
-    assert expected.items() <= task.config.settings().items()
+    assert expected.items() <= spec.config.settings().items()
 
 
 def test_flags_may_stand_before_the_algorithm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--steps", "5", "d2-q", "nowhere", "--out", str(tmp_path / "a")]) == 2
     assert "no world 'nowhere'" in capsys.readouterr().err
+
+
+def test_the_value_of_a_flag_is_no_algorithm() -> None:
+    assert algorithm_position(["--out", "q", "--resume", "sarsa", "world"]) == 3
+    assert algorithm_position(["d2q", "world", "--out", "dqn"]) is None
+    assert algorithm_position(["--out=q", "dqn", "world"]) == 1
+
+
+@pytest.mark.parametrize(("text", "value"), [("max", "max"), ("[3, 0]", (3, 0))])
+def test_a_setting_that_is_a_word_or_a_pair(text: str, value: Any, tmp_path: Path) -> None:
+    words = ["FrozenLake-v1", "--steps", "5", "--out", str(tmp_path), "--reference", text]
+    _, spec = train_flags(perstep.ALGORITHMS["rvi-q"], words)
+    assert spec.config.settings()["reference"] == value
 
 
 def test_settings_of_a_world() -> None:
@@ -114,7 +136,7 @@ def test_settings_of_a_world() -> None:
 
 MISTAKES = {
     "trian": "no command 'trian'. Did you mean 'train'?",
-    "train": "begins with an algorithm: differential-td",
+    "train": "expects an algorithm first: differential-td",
     "train d2q RED": "no algorithm 'd2q'. Did you mean 'd2-q'?",
     "train d2-q perstep/RedPill-v0 --steps 5 --out OUT": f"Did you mean '{RED_PILL}'?",
     "train d2-q RED --step-sise 1": "no flag --step-sise. Did you mean '--step-size'?",
@@ -125,14 +147,14 @@ MISTAKES = {
     "train d2-q RED --steps 0 --out OUT": "steps must be a whole number of at least 1",
     "train d2-q RED --steps 5 --out OUT --checkpoint-every 0": "checkpoint_every must be",
     "train d2-q QUEUE --steps 5 --out OUT --world-settings order=x": "free-first",
-    "train d2-q QUEUE --steps 5 --out OUT --world-settings order": "written name=value",
+    "train d2-q QUEUE --steps 5 --out OUT --world-settings order": "as name=value, got 'order'",
     "train d2-q QUEUE --steps 5 --out OUT --world-settings ordr=x": "'ordr'. Did you mean 'order'?",
     "train d2-q CartPole-v1 --steps 5 --out OUT": "discrete observations",
     "train d2-td RED --steps 5 --out OUT --policy no.npy": "no policy file no.npy",
     "train d2-td RED --steps 5 --out OUT --policy unifrm": "'unifrm'",
     "evaluate OUT": "There is no file",
-    "evaluate .": "holds no agent.safetensors",
-    "list all": "takes nothing more",
+    "evaluate .": "contains no agent.safetensors",
+    "list all": "takes no arguments, got 'all'",
     "reproduce redpil": "redpill",
 }
 
@@ -156,9 +178,9 @@ def test_mistakes(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--steps", "many", "--out", "x"], "'many' is not a whole number"),
+        (["--steps", "many", "--out", "x"], "got 'many'"),
         (["--steps", "5"], "--out"),
-        (["--steps", "5", "--out", "x", "--step-size", "1:x"], "nor SCALE:POWER"),
+        (["--steps", "5", "--out", "x", "--step-size", "1:x"], "or SCALE:POWER such as 0.5:0.8, got '1:x'"),
         (["--steps", "5", "--out", "x", "--termination", "stop"], "mask"),
     ],
 )
@@ -187,7 +209,9 @@ def test_several_things_missing_are_one_line(
 )
 def test_a_reader_that_has_gone_is_no_mistake(words: list[str], tmp_path: Path) -> None:
     if "agent" in words:
-        perstep.QLearning(RED_PILL).learn(10).save(tmp_path / "agent")
+        agent = perstep.QLearning(RED_PILL).learn(10)
+        agent.evaluate(10)  # compiles here what would be announced there
+        agent.save(tmp_path / "agent")
     read, write = os.pipe()
     os.close(read)
     words = [str(tmp_path / word) if word == "agent" else word for word in words]
@@ -300,9 +324,9 @@ def test_episodes_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from rich.console import Console
 
-    from perstep.live import Moment, learnt_table
+    from perstep.terminal import RunStatus, learnt_table
 
-    moment = Moment(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
+    moment = RunStatus(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
     Console().print(learnt_table(moment, {"unknown": "the chain has two closed classes."}))
     out = capsys.readouterr().out
     assert "No exact answer: the chain has two closed classes." in out
@@ -313,18 +337,18 @@ def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_stopped_run_says_how_to_go_on(
     number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moment = training.moment
+    moment = training.run_status
 
     def stop(agent: perstep.Agent) -> Any:
         signal.raise_signal(number)
         return moment(agent)
 
-    monkeypatch.setattr(training, "moment", stop)
+    monkeypatch.setattr(training, "run_status", stop)
     words = ["train", "d2-q", RED_PILL, "--steps", "1000000000", "--out", str(tmp_path / "a b")]
     assert main(words) == 128 + number
     said = capsys.readouterr().err
     assert f"stopped by {number.name} after" in said
-    assert f"To go on: perstep train d2-q {RED_PILL} --steps 1000000000 --out '{tmp_path / 'a b'}' --resume" in said
+    assert f"To continue: perstep train d2-q {RED_PILL} --steps 1000000000 --out '{tmp_path / 'a b'}' --resume" in said
     assert (tmp_path / "a b" / training.AGENT).exists()
 
 
@@ -333,7 +357,7 @@ def test_stopped_run_says_how_to_go_on(
 def test_a_world_of_unknown_state_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "d2-q", "Blackjack-v1", "--out", str(tmp_path)]
     assert main([*words, "--steps", "100"]) == 0
-    assert "perstep: this world's state cannot be saved" in capsys.readouterr().err
+    assert "perstep: the state of this world cannot be saved" in capsys.readouterr().err
     assert json.loads((tmp_path / training.RUN).read_text())["resumes"] == "from a fresh reset"
     assert main([*words, "--steps", "200", "--resume"]) == 0
     assert capsys.readouterr().err.startswith(
@@ -353,16 +377,16 @@ def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
     assert told == [(["redpill"], "smoke", Path("x"), True)]
 
 
-# A film --------------------------------------------------------------------------------------------------------------------
+# A video -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_evaluation_is_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_evaluation_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from PIL import Image
 
-    from perstep.training.film import film
+    from perstep.training.video import record_video
 
-    run, gif = tmp_path / "a", tmp_path / "films" / "a.gif"
+    run, gif = tmp_path / "a", tmp_path / "videos" / "a.gif"
     assert main(["train", "d2-actor-critic", PENDULUM, "--steps", "2000", "--out", str(run), "--quiet"]) == 0
     words = ["evaluate", str(run), "--steps", "50", "--seed", "3", "--gif", str(gif), "--gif-steps", "40"]
     assert main(words) == 0
@@ -375,41 +399,41 @@ def test_an_evaluation_is_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out)["steps"] == 50
     assert [path.name for path in gif.parent.iterdir()] == ["a.gif"]
 
-    # The film shows the evaluation itself, with its exploration or without.
+    # The video shows the evaluation itself, with its exploration or without.
     agent = perstep.load(run / training.AGENT)
     for deterministic in (False, True):
-        rewards = film(agent, gif, 50, deterministic=deterministic, seed=3)
+        rewards = record_video(agent, gif, 50, deterministic=deterministic, seed=3)
         assert rewards.mean() == pytest.approx(agent.evaluate(50, deterministic, 3).average_reward, rel=1e-12)
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_world_without_a_picture_is_not_filmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_world_without_a_picture_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, gif = tmp_path / "a", tmp_path / "a.gif"
     assert main(["train", "d2-q", ACCESS, "--steps", "100", "--out", str(run), "--quiet"]) == 0
     capsys.readouterr()
     assert main(["evaluate", str(run), "--gif", str(gif)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "AccessControl is a finite MDP, numbers without a picture" in said.err
+    assert "AccessControl is a finite MDP, which cannot draw itself" in said.err
     assert main(["evaluate", str(run), "--gif", str(gif), "--gif-steps", "0"]) == 2
     assert "video_steps must be a whole number of at least 1" in capsys.readouterr().err
     assert not gif.exists()
 
 
-def test_a_world_that_draws_no_pixels_is_not_filmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_that_draws_no_pixels_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from perstep.environments.pendulum import PendulumEnv
-    from perstep.training.film import film
+    from perstep.training.video import record_video
 
     agent = perstep.ActorCritic(PENDULUM)
     monkeypatch.setattr(PendulumEnv, "metadata", {"render_modes": ["ansi"]})
-    with pytest.raises(ValueError, match=r"InvertedPendulum-v0 offers 'ansi'\. Leave the film out"):
-        film(agent, tmp_path / "a.gif")
+    with pytest.raises(ValueError, match=r"InvertedPendulum-v0 supports 'ansi'\. Leave the video out"):
+        record_video(agent, tmp_path / "a.gif")
 
 
-def test_a_film_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gif_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
-    from perstep.training.film import LOOKS, scaled, write_gif
+    from perstep.training.video import GIF_QUALITIES, scaled, write_gif
 
     noise = [
         Image.fromarray(picture) for picture in np.random.default_rng(0).integers(0, 256, (4, 12, 10, 3), np.uint8)
@@ -417,8 +441,8 @@ def test_a_film_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pyte
     assert scaled(noise[0], 240).size == (200, 240)
     sizes = []
     for largest in (600_000, 12_000, 0):  # bytes: the first look, the second, and the last whatever it takes
-        monkeypatch.setattr("perstep.training.film.LARGEST", largest)
+        monkeypatch.setattr("perstep.training.video.MAX_GIF_BYTES", largest)
         write_gif(tmp_path / "a.gif", noise, rate=20.0)
         with Image.open(tmp_path / "a.gif") as opened:
             sizes.append(max(opened.size))
-    assert sizes == [240, 156, 96] == [12 * (side // 12) for side, _ in LOOKS]
+    assert sizes == [240, 156, 96] == [12 * (side // 12) for side, _ in GIF_QUALITIES]

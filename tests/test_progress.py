@@ -49,7 +49,15 @@ def test_nothing_is_told_to_those_who_did_not_ask(capsys, monkeypatch, given):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(5.04, "5.0 s"), (125, "2 min 5 s"), (3599, "59 min 59 s"), (12_060, "3 h 21 min")]
+    ("seconds", "text"),
+    [
+        (5.04, "5.0 s"),
+        (125, "2 min 5 s"),
+        (3599, "59 min 59 s"),
+        (12_060, "3 h 21 min"),
+        (90_000, "25 h 0 min"),
+        (357_000, "4 days 3 h"),
+    ],
 )
 def test_durations_are_said_as_people_do(seconds, text):
     assert duration(seconds) == text

@@ -98,7 +98,7 @@ def test_after_an_error_of_the_world_agent_and_world_meet_at_a_reset(world):
 
 def test_an_agent_is_not_taught_twice_at_once():
     agent = perstep.QLearning(RED_PILL)
-    with pytest.raises(ValueError, match="there twice"):
+    with pytest.raises(ValueError, match="same agent twice"):
         perstep.learn_together([agent, agent], 10)
     env = gymnasium.make("FrozenLake-v1")
     with pytest.raises(ValueError, match="share one Gymnasium environment"):

@@ -156,22 +156,22 @@ TENSOR = {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}
         (pickle.dumps({"a": 1}), "looks like a pickle, which perstep never loads"),
         (b"PK\x03\x04 and so on", "looks like a zip archive"),
         (raw_safetensors(OURS, length=2**63), "no safetensors header"),
-        (raw_safetensors(OURS, length=90_000_000), "cut off or damaged"),
-        (raw_safetensors(OURS)[:-3], "cut off or damaged"),
-        (raw_safetensors(OURS, b"more than the header says"), "cut off or damaged"),
-        (raw_safetensors({**OURS, "x": {**TENSOR, "data_offsets": [0, 8 * 10**9]}}, bytes(8)), "cut off or damaged"),
-        (raw_safetensors({**OURS, "x": {**TENSOR, "shape": [2**62, 8]}}, bytes(8)), "cut off or damaged"),
-        (raw_safetensors({**OURS, "x": {**TENSOR, "shape": [-1]}}, bytes(8)), "cut off or damaged"),
-        (raw_safetensors({**OURS, "x": {**TENSOR, "dtype": "BF16"}}, bytes(8)), "cut off or damaged"),
-        (raw_safetensors({**OURS, "x": {**TENSOR, "dtype": "F8_E4M3", "shape": [8]}}, bytes(8)), "is not a whole"),
-        (raw_safetensors({"__metadata__": {"perstep": "{"}}), "is not a whole perstep file"),
-        (raw_safetensors({"__metadata__": {"perstep": "[" * 100_000}}), "is not a whole perstep file"),
-        (raw_safetensors({"__metadata__": {"perstep": "9" * 5000}}), "is not a whole perstep file"),
-        (raw_safetensors({"__metadata__": {"perstep": 5}}), "is not a whole perstep file"),
-        (raw_safetensors({"__metadata__": {"perstep": "[1, 2]"}}), "not one of perstep"),
-        (raw_safetensors({"__metadata__": {"perstep": ""}}), "not one of perstep"),
-        (raw_safetensors({"__metadata__": {"format": "pt"}}), "not one of perstep"),
-        (raw_safetensors(b"{}"), "not one of perstep"),
+        (raw_safetensors(OURS, length=90_000_000), "truncated or damaged"),
+        (raw_safetensors(OURS)[:-3], "truncated or damaged"),
+        (raw_safetensors(OURS, b"more than the header says"), "truncated or damaged"),
+        (raw_safetensors({**OURS, "x": {**TENSOR, "data_offsets": [0, 8 * 10**9]}}, bytes(8)), "truncated or damaged"),
+        (raw_safetensors({**OURS, "x": {**TENSOR, "shape": [2**62, 8]}}, bytes(8)), "truncated or damaged"),
+        (raw_safetensors({**OURS, "x": {**TENSOR, "shape": [-1]}}, bytes(8)), "truncated or damaged"),
+        (raw_safetensors({**OURS, "x": {**TENSOR, "dtype": "BF16"}}, bytes(8)), "truncated or damaged"),
+        (raw_safetensors({**OURS, "x": {**TENSOR, "dtype": "F8_E4M3", "shape": [8]}}, bytes(8)), "is not a complete"),
+        (raw_safetensors({"__metadata__": {"perstep": "{"}}), "is not a complete perstep file"),
+        (raw_safetensors({"__metadata__": {"perstep": "[" * 100_000}}), "is not a complete perstep file"),
+        (raw_safetensors({"__metadata__": {"perstep": "9" * 5000}}), "is not a complete perstep file"),
+        (raw_safetensors({"__metadata__": {"perstep": 5}}), "is not a complete perstep file"),
+        (raw_safetensors({"__metadata__": {"perstep": "[1, 2]"}}), "perstep did not write it"),
+        (raw_safetensors({"__metadata__": {"perstep": ""}}), "perstep did not write it"),
+        (raw_safetensors({"__metadata__": {"format": "pt"}}), "perstep did not write it"),
+        (raw_safetensors(b"{}"), "perstep did not write it"),
     ],
 )
 def test_other_files_are_refused_with_a_sentence(tmp_path, content, words):
@@ -185,16 +185,18 @@ def test_other_files_are_refused_with_a_sentence(tmp_path, content, words):
 
 def test_other_peoples_safetensors(tmp_path):
     save_file({"weight": np.zeros((2, 2))}, tmp_path / "a.safetensors", {"format": "pt"})
-    with pytest.raises(BadFile, match="not one of perstep"):
+    with pytest.raises(BadFile, match="perstep did not write it"):
         perstep.load(tmp_path / "a.safetensors")
 
 
 def test_no_file_and_a_folder(tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no file"):
         perstep.load(tmp_path / "nothing.safetensors")
-    with pytest.raises(BadFile, match="is a folder"):
+    with pytest.raises(BadFile, match="got the folder"):
         perstep.load(tmp_path)
-    with pytest.raises(IsADirectoryError, match=r"is a folder, but a file is to be written\. Give the name"):
+    with pytest.raises(
+        IsADirectoryError, match=r"Expected the name of a file to write, got the folder .*\. Give the name"
+    ):
         perstep.QLearning("perstep/RedPillBluePill-v0").save(tmp_path)
     assert not list(tmp_path.iterdir())
 

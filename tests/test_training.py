@@ -16,25 +16,25 @@ import polars
 import pytest
 
 import perstep
-from perstep import live, storage, training
+from perstep import storage, terminal, training
 from perstep.config import ActorCriticConfig, QLearningConfig, TDLearningConfig
 from perstep.figures import training as figures
-from perstep.training.exact import exact_answers
-from perstep.training.task import Task
+from perstep.training.exact_answers import exact_answers
+from perstep.training.run_spec import RunSpec
 from same_runs import Crash, assert_same_run
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 
 
-def q_task(world: str = RED_PILL, **settings: Any) -> Task:
-    return Task(algorithm="d2-q", world=world, config=QLearningConfig(rule="d2", num_quantiles=5, **settings))
+def q_spec(world: str = RED_PILL, **settings: Any) -> RunSpec:
+    return RunSpec(algorithm="d2-q", world=world, config=QLearningConfig(rule="d2", num_quantiles=5, **settings))
 
 
-TASKS = [
-    q_task(),
-    q_task("FrozenLake-v1", reset_cost=0.1),
-    Task(algorithm="d3-td", world="perstep/TwoLoop-v0", config=TDLearningConfig(rule="d3", num_quantiles=4)),
-    Task(
+SPECS = [
+    q_spec(),
+    q_spec("FrozenLake-v1", reset_cost=0.1),
+    RunSpec(algorithm="d3-td", world="perstep/TwoLoop-v0", config=TDLearningConfig(rule="d3", num_quantiles=4)),
+    RunSpec(
         algorithm="d3-actor-critic",
         world="perstep/InvertedPendulum-v0",
         config=ActorCriticConfig(rule="d3", num_quantiles=3),
@@ -43,19 +43,19 @@ TASKS = [
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.algorithm} in {task.world}")
-def test_crash_and_resume_give_the_uninterrupted_run(task: Task, tmp_path: Path) -> None:
-    training.train(task, 2500, tmp_path / "whole")
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.algorithm} in {spec.world}")
+def test_crash_and_resume_give_the_uninterrupted_run(spec: RunSpec, tmp_path: Path) -> None:
+    training.train(spec, 2500, tmp_path / "whole")
 
     def crash(agent: perstep.Agent) -> None:
         if agent.steps > 1700:
             raise Crash
 
     with pytest.raises(Crash):
-        training.train(task, 2500, tmp_path / "broken", checkpoint_every=333, watch=crash)
+        training.train(spec, 2500, tmp_path / "broken", checkpoint_every=333, watch=crash)
     assert 0 < storage.read(tmp_path / "broken" / training.AGENT)[1]["steps"] < 2500
     (tmp_path / "broken" / ".agent.safetensors.xyz.part").write_bytes(b"half a file")
-    training.train(task, 2500, tmp_path / "broken", resume=True)
+    training.train(spec, 2500, tmp_path / "broken", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
     assert not list((tmp_path / "broken").glob(".*"))
 
@@ -77,8 +77,8 @@ def test_killed_process_goes_on_to_the_bit(tmp_path: Path) -> None:
     assert 100_000 <= reached["steps"] < steps
     assert reached["finished"] is False
 
-    task = Task(algorithm="d2-q", world=RED_PILL, config=QLearningConfig(rule="d2", num_quantiles=10))
-    training.train(task, steps, tmp_path / "whole")
+    spec = RunSpec(algorithm="d2-q", world=RED_PILL, config=QLearningConfig(rule="d2", num_quantiles=10))
+    training.train(spec, steps, tmp_path / "whole")
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)
     assert "best possible average reward" in done.stdout
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
@@ -89,9 +89,9 @@ def test_killed_process_goes_on_to_the_bit(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_longer_run_is_the_same_whether_extended_or_made_at_once(tmp_path: Path) -> None:
-    training.train(q_task(), 1500, tmp_path / "extended")
-    training.train(q_task(), 4100, tmp_path / "extended", resume=True)
-    training.train(q_task(), 4100, tmp_path / "at once", checkpoint_every=97)
+    training.train(q_spec(), 1500, tmp_path / "extended")
+    training.train(q_spec(), 4100, tmp_path / "extended", resume=True)
+    training.train(q_spec(), 4100, tmp_path / "at once", checkpoint_every=97)
     assert_same_run(tmp_path / "extended", tmp_path / "at once")
 
 
@@ -101,9 +101,9 @@ def test_resume_without_a_run_begins_one_and_before_its_first_checkpoint_too(tmp
         raise Crash
 
     with pytest.raises(Crash):
-        training.train(q_task(), 1200, tmp_path / "a", resume=True, watch=crash)
+        training.train(q_spec(), 1200, tmp_path / "a", resume=True, watch=crash)
     assert not (tmp_path / "a" / training.AGENT).exists()
-    agent = training.train(q_task(), 1200, tmp_path / "a", resume=True)
+    agent = training.train(q_spec(), 1200, tmp_path / "a", resume=True)
     assert agent.steps == 1200
 
 
@@ -112,41 +112,41 @@ def test_resume_without_a_run_begins_one_and_before_its_first_checkpoint_too(tmp
 def test_signals_save_and_stop(number: signal.Signals, tmp_path: Path) -> None:
     before = signal.getsignal(number)
     with pytest.raises(training.Interrupted) as caught:
-        training.train(q_task(), 10**9, tmp_path / "a", watch=lambda agent: os.kill(os.getpid(), number))
+        training.train(q_spec(), 10**9, tmp_path / "a", watch=lambda agent: os.kill(os.getpid(), number))
     assert signal.getsignal(number) is before
     assert caught.value.signal_number == number
     steps = caught.value.steps
     assert storage.read(tmp_path / "a" / training.AGENT)[1]["steps"] == steps
     assert training.read_record(tmp_path / "a")["steps"] == steps
-    training.train(q_task(), steps + 500, tmp_path / "a", resume=True)
-    training.train(q_task(), steps + 500, tmp_path / "b")
+    training.train(q_spec(), steps + 500, tmp_path / "a", resume=True)
+    training.train(q_spec(), steps + 500, tmp_path / "b")
     assert_same_run(tmp_path / "a", tmp_path / "b")
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_folder_with_a_run_is_refused(tmp_path: Path) -> None:
-    training.train(q_task(), 50, tmp_path)
-    with pytest.raises(FileExistsError, match="already holds a run"):
-        training.train(q_task(), 50, tmp_path)
+    training.train(q_spec(), 50, tmp_path)
+    with pytest.raises(FileExistsError, match="already contains a run"):
+        training.train(q_spec(), 50, tmp_path)
     (tmp_path / training.RUN).unlink()
     with pytest.raises(FileNotFoundError, match=r"without its run\.json"):
-        training.train(q_task(), 50, tmp_path, resume=True)
+        training.train(q_spec(), 50, tmp_path, resume=True)
 
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (q_task(epsilon=0.3), "epsilon was 0.1 and is now 0.3"),
-        (q_task(step_size=perstep.Decay(0.5, 0.8)), "step_size was 0.002 and is now 0.5:0.8"),
-        (q_task("perstep/TwoLoop-v0"), f'world was "{RED_PILL}" and is now "perstep/TwoLoop-v0"'),
-        (Task(algorithm="d3-q", world=RED_PILL, config=QLearningConfig(rule="d3")), 'was "d2-q" and is now "d3-q"'),
+        (q_spec(epsilon=0.3), "epsilon was 0.1 and is now 0.3"),
+        (q_spec(step_size=perstep.Decay(0.5, 0.8)), "step_size was 0.002 and is now 0.5:0.8"),
+        (q_spec("perstep/TwoLoop-v0"), f'world was "{RED_PILL}" and is now "perstep/TwoLoop-v0"'),
+        (RunSpec(algorithm="d3-q", world=RED_PILL, config=QLearningConfig(rule="d3")), 'was "d2-q" and is now "d3-q"'),
     ],
     ids=["setting", "decay", "world", "algorithm"],
 )
-def test_another_task_is_not_resumed(other: Task, words: str, tmp_path: Path) -> None:
-    training.train(q_task(), 50, tmp_path)
-    with pytest.raises(ValueError, match="holds another run") as caught:
+def test_another_task_is_not_resumed(other: RunSpec, words: str, tmp_path: Path) -> None:
+    training.train(q_spec(), 50, tmp_path)
+    with pytest.raises(ValueError, match="contains another run") as caught:
         training.train(other, 50, tmp_path, resume=True)
     assert words in str(caught.value)
     assert str(caught.value).count(" was ") == 1
@@ -155,17 +155,17 @@ def test_another_task_is_not_resumed(other: Task, words: str, tmp_path: Path) ->
 @pytest.mark.parametrize("content", ["[1]", '"run"', '{"settings": 3}'])
 def test_a_record_that_is_none_is_not_resumed(content: str, tmp_path: Path) -> None:
     (tmp_path / training.RUN).write_text(content)
-    with pytest.raises(storage.BadFile, match=r"run\.json should be the record of a run, an object in JSON"):
-        training.train(q_task(), 50, tmp_path, resume=True)
+    with pytest.raises(storage.BadFile, match=r"run\.json should be the record of a run, a JSON object"):
+        training.train(q_spec(), 50, tmp_path, resume=True)
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_setting_added_since_had_its_default(tmp_path: Path) -> None:
-    training.train(q_task(), 50, tmp_path)
+    training.train(q_spec(), 50, tmp_path)
     record = training.read_record(tmp_path)
     del record["settings"]["reset_cost"]
     (tmp_path / training.RUN).write_text(json.dumps(record))
-    assert training.train(q_task(), 60, tmp_path, resume=True).steps == 60
+    assert training.train(q_spec(), 60, tmp_path, resume=True).steps == 60
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -174,21 +174,21 @@ def test_policy_may_move_but_not_change(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([1, 1]))
     np.save(tmp_path / "b.npy", np.array([0, 1]))
     (tmp_path / "c.npy").write_bytes((tmp_path / "a.npy").read_bytes())
-    tasks = {
-        name: Task(algorithm="d2-td", world=RED_PILL, config=config, policy=str(tmp_path / f"{name}.npy"))
+    specs = {
+        name: RunSpec(algorithm="d2-td", world=RED_PILL, config=config, policy=str(tmp_path / f"{name}.npy"))
         for name in "abc"
     }
-    agent = training.train(tasks["a"], 50, tmp_path / "run")
+    agent = training.train(specs["a"], 50, tmp_path / "run")
     assert isinstance(agent, perstep.TDLearning)
     np.testing.assert_array_equal(agent.policy(), [[0, 1], [0, 1]])
-    training.train(tasks["c"], 60, tmp_path / "run", resume=True)
+    training.train(specs["c"], 60, tmp_path / "run", resume=True)
     with pytest.raises(ValueError, match="policy was"):
-        training.train(tasks["b"], 70, tmp_path / "run", resume=True)
+        training.train(specs["b"], 70, tmp_path / "run", resume=True)
 
 
 def test_rule_and_algorithm_agree() -> None:
-    with pytest.raises(ValueError, match="d3-q has the rule 'd3', but its settings say 'd2'"):
-        Task(algorithm="d3-q", world=RED_PILL, config=QLearningConfig(rule="d2"))
+    with pytest.raises(ValueError, match="Expected settings with the rule 'd3' of d3-q, got the rule 'd2'"):
+        RunSpec(algorithm="d3-q", world=RED_PILL, config=QLearningConfig(rule="d2"))
 
 
 def test_metrics_cover_every_step_once() -> None:
@@ -235,7 +235,7 @@ def test_exact_answers_of_control_are_those_of_the_best_policy_with_its_explorat
 
 
 def test_picture_shows_where_the_quantiles_are() -> None:
-    *bars, axis, ends = live.picture(np.array([0.0, 0.0, 0.0, 1.0]), mark=0.25, width=12, height=2)
+    *bars, axis, ends = terminal.text_histogram(np.array([0.0, 0.0, 0.0, 1.0]), mark=0.25, width=12, height=2)
     assert bars == ["█" + " " * 11, "█" + " " * 10 + "▆"]  # 3 and 1 of 3 in 16 eighths: 16 and 6
     assert axis.index("▲") == round(0.25 * 11)
     assert ends.split() == ["0", "1"]
@@ -243,29 +243,24 @@ def test_picture_shows_where_the_quantiles_are() -> None:
 
 
 def test_picture_of_nothing_much() -> None:
-    assert "█" in live.picture(np.full(5, 2.0), mark=2.0)[0]
-    assert live.picture(np.array([np.nan, 1.0]), mark=np.nan) == ["(not finite)"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(8.2, "8 s"), (185, "3 min 5 s"), (7800, "2 h 10 min"), (90_000, "1 days 1 h")]
-)
-def test_duration(seconds: float, words: str) -> None:
-    assert live.duration(seconds) == words
+    assert "█" in terminal.text_histogram(np.full(5, 2.0), mark=2.0)[0]
+    assert terminal.text_histogram(np.array([np.nan, 1.0]), mark=np.nan) == ["(not finite)"]
 
 
 def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PAUSE", 0.0)
-    with live.viewer("d2-q", 1000, quiet=False) as view:
-        assert isinstance(view, live.Lines)
-        view.show(live.Moment(250, -0.5, float("nan"), 50, np.array([-1.0, 0.0, 1.0]), episode_return=12.5, episodes=3))
+    monkeypatch.setattr(terminal, "LINE_EVERY", 0.0)
+    with terminal.run_view("d2-q", 1000, quiet=False) as view:
+        assert isinstance(view, terminal.LineView)
+        view.show(
+            terminal.RunStatus(250, -0.5, float("nan"), 50, np.array([-1.0, 0.0, 1.0]), episode_return=12.5, episodes=3)
+        )
         view.say("something happened")
     said = capsys.readouterr().err
     assert "250 of 1,000 steps (25%)" in said
     assert "reward rate …, average reward -0.5, episode return 12.5, reward quantiles 5%: -0.9 50%: 0 95%: 0.9" in said
     assert "perstep: something happened" in said
-    with live.viewer("d2-q", 1000, quiet=True) as view:
-        view.show(live.Moment(250, -0.5, -0.6, 50, np.zeros(3)))
+    with terminal.run_view("d2-q", 1000, quiet=True) as view:
+        view.show(terminal.RunStatus(250, -0.5, -0.6, 50, np.zeros(3)))
         view.say("something happened")
     assert capsys.readouterr().err == ""
 
@@ -273,8 +268,8 @@ def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], mo
 def test_panel_on_a_terminal() -> None:
     from rich.console import Console
 
-    view = live.Screen("d2-q in a world", 1000)
-    panel = view._panel(live.Moment(250, -0.5, -0.6, 50, np.linspace(-1, 0, 10)))
+    view = terminal.PanelView("d2-q in a world", 1000)
+    panel = view._panel(terminal.RunStatus(250, -0.5, -0.6, 50, np.linspace(-1, 0, 10)))
     console = Console(width=100)
     with console.capture() as capture:
         console.print(panel)
@@ -287,8 +282,8 @@ def test_panel_on_a_terminal() -> None:
 def test_panel_of_a_game() -> None:
     from rich.console import Console
 
-    view = live.Screen("d2-deep-q in a game", 1000)
-    moment = live.Moment(250, 0.1, 0.2, 50, np.linspace(-1, 0, 10), 3.5, 12, epsilon=0.25, loss=0.125)
+    view = terminal.PanelView("d2-deep-q in a game", 1000)
+    moment = terminal.RunStatus(250, 0.1, 0.2, 50, np.linspace(-1, 0, 10), 3.5, 12, epsilon=0.25, loss=0.125)
     console = Console(width=100)
     with console.capture() as capture:
         console.print(view._panel(moment))
@@ -300,11 +295,11 @@ def test_panel_of_a_game() -> None:
 def test_speed_is_that_of_the_last_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    view = live.Silence("", 10**6)
+    view = terminal.NoView("", 10**6)
 
-    def step(now: float, made: int) -> live.Moment:
+    def step(now: float, made: int) -> terminal.RunStatus:
         clock[0] = now
-        moment = live.Moment(made, 0.0, 0.0, 1, np.zeros(1))
+        moment = terminal.RunStatus(made, 0.0, 0.0, 1, np.zeros(1))
         view.show(moment)
         return moment
 
@@ -317,9 +312,9 @@ def test_speed_is_that_of_the_last_half_minute(monkeypatch: pytest.MonkeyPatch) 
 
 def test_moment_of_an_agent_with_episodes() -> None:
     agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=3)
-    assert training.moment(agent).episodes == 0
+    assert training.run_status(agent).episodes == 0
     agent.learn(3000)
-    moment = training.moment(agent)
+    moment = training.run_status(agent)
     history = agent.history
     rows = len(history) // 20
     assert moment.episodes == history.episodes[-rows:].sum() + history.record.pending[2]
@@ -350,9 +345,9 @@ def test_figures_are_drawn(size: int, known: bool, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_figures_of_a_run_with_episodes_and_evaluations(tmp_path: Path) -> None:
-    plan = training.Plan(every=1000, num_steps=100)
-    training.train(q_task("FrozenLake-v1"), 3000, tmp_path / "ends", evaluate=plan)
-    training.train(q_task(), 3000, tmp_path / "never ends", evaluate=plan)
+    plan = training.EvaluationPlan(every=1000, num_steps=100)
+    training.train(q_spec("FrozenLake-v1"), 3000, tmp_path / "ends", evaluate=plan)
+    training.train(q_spec(), 3000, tmp_path / "never ends", evaluate=plan)
     for folder in (tmp_path / "ends", tmp_path / "never ends"):
         training.draw(folder)
         for name in (training.QUANTILES, training.REWARD_RATE):

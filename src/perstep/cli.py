@@ -1,10 +1,9 @@
-"""The command line: a word for what to do, and the settings of every algorithm as flags."""
+"""The command line: one function for each command, and the settings of every algorithm as flags."""
 
 from __future__ import annotations
 
 import json
 import os
-import select
 import shlex
 import sys
 import warnings
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-# What a command needs is imported when it runs: help, mistakes and the version should not wait for compilers.
+from perstep.system.standard_streams import drop_output_without_reader, replace_unencodable_characters
+
+# A command imports what it needs when it runs: help, error messages and the version should not wait for compilers.
 if TYPE_CHECKING:
     from perstep.agents import Agent
     from perstep.studies.session import Orders
@@ -24,38 +25,42 @@ HELP = """usage: perstep COMMAND ...
 
 Reinforcement learning in tasks that never end: the average reward per step and its whole distribution.
 
-  perstep list                              the algorithms and the worlds
+  perstep list                              list the algorithms and the worlds
   perstep train ALGORITHM WORLD --steps N --out FOLDER
-                                            learn, and leave the agent, metrics and figures in a folder
-  perstep evaluate FOLDER                   let a trained agent behave without learning
-  perstep reproduce [EXPERIMENT ...]        the experiments of the paper
-  perstep sweep STUDY                       an experiment of your own: a grid of settings, many runs of each
-  perstep report FOLDER                     the results in a folder as one page, claims first
+                                            train an agent, and write the agent, metrics and figures to a folder
+  perstep evaluate FOLDER                   evaluate a trained agent, without learning
+  perstep reproduce [EXPERIMENT ...]        run the experiments of the paper
+  perstep sweep STUDY                       run your own study: a grid of settings, with many runs of each
+  perstep report FOLDER                     write the results in a folder as one page, with the claims of the paper first
 
-  perstep COMMAND --help                    everything that a command can be told
+  perstep COMMAND --help                    all flags of a command
   perstep --version
 """
 
-GONE = 141  # exit code of what writes into a pipe that nobody reads: 128 + SIGPIPE
+NO_READER = 141  # exit code of a program that writes to a pipe without a reader: 128 + SIGPIPE
 EXTRAS = {"torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray"}
 WORLDS = {
-    "perstep/RedPillBluePill-v0": "two worlds to live in, one calm, one better on average but split (the paper's first)",
-    "perstep/TwoLoop-v0": "nine states in two loops, the longer wait for the larger reward",
-    "perstep/AccessControl-v0": "customers of four priorities, ten servers: whom to turn away",
-    "perstep/InvertedPendulum-v0": "hold a rod upright, for ever (the paper's second)",
-    "perstep/PendulumSwingUp-v0": "the same with a motor too weak to lift it at once",
-    "perstep/Atari-v0": "a game of the Arcade Learning Environment; also by its id, as ALE/Breakout-v5 (the paper's third)",
-    "perstep/MinAtar-Asterix-v0": "collect and avoid; MinAtar's games are Atari in miniature, ten by ten cells",
+    "perstep/RedPillBluePill-v0": "two states: steady rewards, or bimodal ones that are better on average (the paper's first)",
+    "perstep/TwoLoop-v0": "nine states in two loops: the larger reward takes more steps",
+    "perstep/AccessControl-v0": "ten servers and customers of four priorities: which customers to reject",
+    "perstep/InvertedPendulum-v0": "keep a rod upright (the paper's second)",
+    "perstep/PendulumSwingUp-v0": "swing the rod up with a motor that is too weak to lift it directly",
+    "perstep/Atari-v0": "a game of the Arcade Learning Environment, also as ALE/Breakout-v5 (the paper's third)",
+    "perstep/MinAtar-Asterix-v0": "collect treasure, avoid enemies; MinAtar's games are small versions of Atari games",
     "perstep/MinAtar-Breakout-v0": "break bricks with a ball",
     "perstep/MinAtar-Freeway-v0": "cross the road",
-    "perstep/MinAtar-Seaquest-v0": "save divers, and breathe",
-    "perstep/MinAtar-SpaceInvaders-v0": "shoot them before they land",
+    "perstep/MinAtar-Seaquest-v0": "rescue divers before the oxygen runs out",
+    "perstep/MinAtar-SpaceInvaders-v0": "shoot the aliens before they land",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; what goes wrong is one line on stderr, and exit code 2. A reader that has gone, as `head`, is no mistake."""
+    """Run a command, and return its exit code: 2 after an error, which is printed as one line on stderr.
+
+    It is no error if the reader of the output has gone, as in `perstep list | head -1`.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
+    replace_unencodable_characters()
     try:
         with warnings.catch_warnings():
             if not os.environ.get("PERSTEP_DEBUG"):
@@ -65,12 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("perstep: stopped", file=sys.stderr)
         return 130
     except SystemExit as left:
-        if isinstance(left.__context__, BrokenPipeError):  # rich leaves like this
-            return GONE
+        if isinstance(left.__context__, BrokenPipeError):  # rich exits like this if the reader has gone
+            return NO_READER
         raise
     except Exception as error:
-        if isinstance(error, BrokenPipeError) and _reader_has_gone():
-            return GONE
+        if drop_output_without_reader(error):
+            return NO_READER
         if os.environ.get("PERSTEP_DEBUG") or not isinstance(error, _expected()):
             raise
         print(f"perstep: {_sentence(error)}", file=sys.stderr)
@@ -83,23 +88,8 @@ def _flushed(words: list[str]) -> int:
     except SystemExit:  # after help
         sys.stdout.flush()
         raise
-    sys.stdout.flush()  # or Python would meet a broken pipe when it ends, and complain
+    sys.stdout.flush()  # now, because Python would print a traceback for a broken pipe at exit
     return code
-
-
-def _reader_has_gone() -> bool:
-    """Whether nobody reads what is printed, which is then dropped; other pipes may break too, as those to workers."""
-    gone = False
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            poll = select.poll()
-            poll.register(stream.fileno(), 0)
-        except OSError:  # no file, as where tests look at what is printed
-            continue
-        if any(event & select.POLLERR for _, event in poll.poll(0)):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            gone = True
-    return gone
 
 
 def _run(words: list[str]) -> int:
@@ -107,7 +97,7 @@ def _run(words: list[str]) -> int:
         print(HELP, end="")
         return 0
     if words[0] in ("-V", "--version"):
-        print(f"perstep {sys.modules['perstep'].__version__}")  # loaded, since this is a module of it
+        print(f"perstep {sys.modules['perstep'].__version__}")  # already imported, because this module is part of it
         return 0
     commands: dict[str, Callable[[list[str]], int]] = {
         "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce, "sweep": sweep,
@@ -141,53 +131,53 @@ def _sentence(error: Exception) -> str:
 def show_list(words: list[str]) -> int:
     """`perstep list`."""
     if words and words[0] not in ("-h", "--help"):
-        raise ValueError(f"perstep list takes nothing more, but {words[0]!r} came.")
+        raise ValueError(f"perstep list takes no arguments, got {words[0]!r}.")
     import gymnasium
     from rich.console import Console
 
     import perstep.environments
     from perstep.algorithms import ALGORITHMS
-    from perstep.live import table
+    from perstep.terminal import table
 
     perstep.environments.register()
     names = sorted(name for name in gymnasium.registry if name.startswith("perstep/"))
-    cells = [(cell.name, cell.rule, cell.learner.agent, cell.source) for cell in ALGORITHMS.values()]
+    rows = [(row.name, row.rule, row.learner.agent, row.source) for row in ALGORITHMS.values()]
     console = Console()
-    console.print(table(["algorithm", "rule", "agent", "written in"], cells))
+    console.print(table(["algorithm", "rule", "agent", "source"], rows))
     console.print(table(["world", ""], [(name, WORLDS.get(name, "")) for name in names]))
     console.print(
-        "[dim]Any other Gymnasium environment is a world too, by its id. Settings: perstep train ALGORITHM --help[/]"
+        "[dim]The id of any other Gymnasium environment works too. Settings: perstep train ALGORITHM --help[/]"
     )
     return 0
 
 
 def train(words: list[str]) -> int:
     """`perstep train`."""
-    from perstep import live, training
-    from perstep.algorithms import ALGORITHMS, algorithm
-    from perstep.training.flags import evaluation_plan, train_task
+    from perstep import terminal, training
+    from perstep.algorithms import algorithm
+    from perstep.training.flags import algorithm_position, evaluation_plan, train_flags
 
-    named = next((word for word in words if word in ALGORITHMS), None)
-    if named is None:
+    position = algorithm_position(words)
+    if position is None:
         return _train_without_algorithm(words)
-    words.remove(named)
-    flags, task = train_task(algorithm(named), words)
+    named = words.pop(position)
+    flags, spec = train_flags(algorithm(named), words)
     command = shlex.join(["perstep", "train", named, *words])
-    view = live.viewer(f"{task.algorithm} in {task.world}", flags.steps, quiet=flags.quiet)
+    view = terminal.run_view(f"{spec.algorithm} in {spec.world}", flags.steps, quiet=flags.quiet)
     try:
         with view:
             agent = training.train(
-                task, flags.steps, flags.out, checkpoint_every=flags.checkpoint_every, resume=flags.resume,
-                evaluate=evaluation_plan(flags), tensorboard=flags.tensorboard, film=flags.film,
-                watch=lambda agent: view.show(training.moment(agent)), say=view.say, command=command,
+                spec, flags.steps, flags.out, checkpoint_every=flags.checkpoint_every, resume=flags.resume,
+                evaluate=evaluation_plan(flags), tensorboard=flags.tensorboard, video=flags.film,
+                watch=lambda agent: view.show(training.run_status(agent)), say=view.say, command=command,
             )  # fmt: skip
     except training.Interrupted as interrupted:
         again = command if flags.resume else f"{command} --resume"
-        print(f"perstep: {interrupted}, all saved. To go on: {again}", file=sys.stderr)
+        print(f"perstep: {interrupted}, checkpoint saved. To continue: {again}", file=sys.stderr)
         return 128 + interrupted.signal_number
-    if view.begin is None:  # nothing was left to learn
+    if view.begin is None:  # the run was already finished
         print(
-            f"perstep: this run is finished, with {agent.steps:,} steps. Give a larger --steps to go on.",
+            f"perstep: this run is finished, with {agent.steps:,} steps. Give a larger --steps to continue it.",
             file=sys.stderr,
         )
     _show_run(agent, flags.out)
@@ -199,26 +189,24 @@ def _train_without_algorithm(words: list[str]) -> int:
     from perstep.training.flags import TrainFlags, parsed
 
     if words and not words[0].startswith("-"):
-        algorithm(words[0])  # raises, with the nearest name
+        algorithm(words[0])  # raises an error with the most similar name
     if not {"-h", "--help"} & set(words):
-        raise ValueError(f"perstep train begins with an algorithm: {', '.join(ALGORITHMS)}.")
-    lines = [
-        f"- {cell.name}: {cell.learner.agent} with the rule {cell.rule}, {cell.source}" for cell in ALGORITHMS.values()
-    ]
-    about = ["Algorithms, each with settings of its own (perstep train d2-q --help):", "", *lines]
+        raise ValueError(f"perstep train expects an algorithm first: {', '.join(ALGORITHMS)}.")
+    lines = [f"- {row.name}: {row.learner.agent} with the rule {row.rule}, {row.source}" for row in ALGORITHMS.values()]
+    about = ["Algorithms, each with its own settings (perstep train d2-q --help):", "", *lines]
     parsed(TrainFlags, "perstep train ALGORITHM", ["--help"], description="\n".join(about))
     return 0
 
 
 def _show_run(agent: Agent, folder: Path) -> None:
-    """The numbers at the end, learnt beside exact, and where the files are."""
+    """Print the learnt numbers beside the exact ones, and the paths of the files."""
     from rich.console import Console
 
-    from perstep import live, training
+    from perstep import terminal, training
 
     console = Console()
     exact = training.read_record(folder).get("exact") or {}
-    console.print(live.learnt_table(training.moment(agent), exact))
+    console.print(terminal.learnt_table(training.run_status(agent), exact))
     for name in training.FILES:
         if (folder / name).exists() and training.is_current(folder, name):
             console.print(f"[dim]{folder / name}[/]", soft_wrap=True, highlight=False)
@@ -228,79 +216,85 @@ def _show_run(agent: Agent, folder: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateFlags:
-    """Let a trained agent behave without learning, and say what it earns."""
+    """Evaluate a trained agent: it acts without learning."""
 
     run: Annotated[Positional[Path], arg(metavar="RUN")]
     """Folder of a training run, or the .safetensors file of an agent."""
     steps: int = 10_000
-    """How long it behaves."""
+    """Number of steps of the evaluation."""
     deterministic: bool = False
-    """No exploration."""
+    """Act without exploration."""
     seed: int | None = None
-    """Of the evaluation; that of the agent unless given."""
+    """Seed of the evaluation; by default the seed of the agent."""
     json: bool = False
-    """Print JSON."""
+    """Print the result as JSON."""
     world: str | None = None
-    """The agent's world, where the file alone cannot give it: the id of a Gymnasium environment."""
+    """Id of the Gymnasium environment, if the agent's file does not name its world."""
     world_settings: tuple[str, ...] = ()
-    """Settings of that world, as order=accept-first."""
+    """Settings of that world, for example order=accept-first."""
     video: Annotated[Path | None, arg(aliases=("--gif",))] = None
-    """File for a film, .gif or .mp4, where the world can draw itself: the evaluation from its first step."""
+    """File for a video of the evaluation from its first step, .gif or .mp4. The world must be able to draw itself."""
     video_steps: Annotated[int, arg(aliases=("--gif-steps",))] = 200
-    """How many steps the film shows; where these are more than --steps, it goes on beyond what is measured."""
+    """Number of steps in the video; may be larger than --steps."""
 
 
 def evaluate(words: list[str]) -> int:
     """`perstep evaluate`."""
     from rich.console import Console
 
-    from perstep import live, training
+    from perstep import terminal, training
     from perstep.agents import load
     from perstep.training.flags import pairs, parsed
 
     flags = parsed(EvaluateFlags, "perstep evaluate", words, also=("gif", "gif_steps"))
     path = flags.run / training.AGENT if flags.run.is_dir() else flags.run
     if flags.run.is_dir() and not path.exists():
-        raise FileNotFoundError(f"{flags.run} holds no {training.AGENT}. Give the folder of a training run.")
-    env = None if flags.world is None else training.open_world(flags.world, pairs(flags.world_settings))
+        raise FileNotFoundError(f"{flags.run} contains no {training.AGENT}. Give the folder of a training run.")
+    env = None if flags.world is None else training.make_world(flags.world, pairs(flags.world_settings))
     agent = load(path, env)
     if flags.video is not None:
-        from perstep.training.film import film  # a library for pictures, which other evaluations need not wait for
+        from perstep.training.video import record_video  # imports Pillow, which other evaluations do not need
 
-        film(agent, flags.video, flags.video_steps, deterministic=flags.deterministic, seed=flags.seed)
+        record_video(agent, flags.video, flags.video_steps, deterministic=flags.deterministic, seed=flags.seed)
     earned = agent.evaluate(flags.steps, flags.deterministic, flags.seed)
-    numbers = live.evaluation_numbers(earned.average_reward, earned.reward_distribution, earned.episode_returns)
+    numbers = terminal.evaluation_numbers(earned.average_reward, earned.reward_distribution, earned.episode_returns)
     if flags.json:
         about = {"agent": type(agent).__name__, "rule": agent.config.rule, "steps_learnt": agent.steps}
         print(json.dumps({**about, "steps": flags.steps, "deterministic": flags.deterministic, **numbers}, indent=2))
     else:
         console = Console()
-        console.print(live.evaluation_table(flags.steps, numbers))
+        console.print(terminal.evaluation_table(flags.steps, numbers))
         if flags.video is not None:
             console.print(f"[dim]{flags.video}[/]", soft_wrap=True, highlight=False)
     return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceFlags:
-    """The experiments of the paper, with their figures and tables."""
+class StudyFlags:
+    """How the runs of a study are executed."""
 
-    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
-    """Which of them: redpill, pendulum, theory (these three unless given), minatar, minatar-tuning, atari, atari-short."""
-    scale: Literal["smoke", "small", "paper"] = "small"
-    """smoke: does it run; small: minutes; paper: as published."""
     out: Path = Path("results")
-    """Folder for the results; runs that are there are not made again."""
+    """Folder for the results. Runs whose results are there are not repeated."""
     engine: Literal["local", "ray"] = "local"
     """local: all cores of this machine; ray: a Ray cluster."""
     ray_address: str | None = None
-    """Address of the cluster; without one, Ray is started on this machine."""
+    """Address of the Ray cluster; without it, Ray is started on this machine."""
     shard: str | None = None
-    """i/n: only the configurations whose number leaves i when divided by n, as for an array of jobs."""
+    """i/n: run only the configurations whose index modulo n is i, for example in an array of jobs."""
     retry_failed: bool = False
-    """Make those again that failed."""
+    """Repeat the runs that failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceFlags(StudyFlags):
+    """Run the experiments of the paper, and make their figures and tables."""
+
+    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
+    """Experiments: redpill, pendulum, theory (these three by default), minatar, minatar-tuning, atari, atari-short."""
+    scale: Literal["smoke", "small", "paper"] = "small"
+    """smoke: a quick test that everything runs; small: takes minutes; paper: the settings of the paper."""
     tuned_only: bool = False
-    """Only the settings that the paper's figures show, not all of their grids."""
+    """Run only the settings that the paper's figures show, not the whole grids."""
 
 
 def reproduce(words: list[str]) -> int:
@@ -308,28 +302,20 @@ def reproduce(words: list[str]) -> int:
     from perstep.training.flags import parsed
 
     flags = parsed(ReproduceFlags, "perstep reproduce", words)
-    from perstep.studies.reproduce import reproduce as reproduce_parts  # after help and mistakes, which need not wait
+    from perstep.studies.reproduce import (
+        reproduce as reproduce_parts,
+    )  # after the flags, so that help and errors do not wait for it
 
     orders = replace(_orders(flags, ["reproduce", *words]), tuned_only=flags.tuned_only)
     return reproduce_parts(list(flags.parts), flags.scale, flags.out, orders)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepFlags:
-    """A study of your own: an algorithm in a world over a grid of settings, many runs of each."""
+class SweepFlags(StudyFlags):
+    """Run your own study: an algorithm in a world over a grid of settings, with many runs of each."""
 
     study: Annotated[Positional[Path], arg(metavar="STUDY")]
     """A .yaml or .json file, or a .py file that defines STUDY."""
-    out: Path = Path("results")
-    """Folder for the results; runs that are there are not made again."""
-    engine: Literal["local", "ray"] = "local"
-    """local: all cores of this machine; ray: a Ray cluster."""
-    ray_address: str | None = None
-    """Address of the cluster; without one, Ray is started on this machine."""
-    shard: str | None = None
-    """i/n: only the configurations whose number leaves i when divided by n, as for an array of jobs."""
-    retry_failed: bool = False
-    """Make those again that failed."""
 
 
 def sweep(words: list[str]) -> int:
@@ -344,12 +330,12 @@ def sweep(words: list[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFlags:
-    """Results as one page that needs no network: the claims of the paper and their verdicts, figures, timing."""
+    """Write the results as one self-contained page: the claims of the paper and their verdicts, figures, timing."""
 
     results: Annotated[Positional[Path], arg(metavar="RESULTS")]
-    """Folder that `perstep reproduce` wrote into."""
+    """Folder with the results of `perstep reproduce`."""
     out: Path | None = None
-    """The page; report.html in that folder unless given."""
+    """File for the page; by default report.html in that folder."""
 
 
 def report(words: list[str]) -> int:
@@ -363,7 +349,7 @@ def report(words: list[str]) -> int:
     return 0
 
 
-def _orders(flags: ReproduceFlags | SweepFlags, words: list[str]) -> Orders:
+def _orders(flags: StudyFlags, words: list[str]) -> Orders:
     from perstep.studies.engine import WHOLE, Shard
     from perstep.studies.engines import engine_named
     from perstep.studies.session import Orders

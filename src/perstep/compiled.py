@@ -1,7 +1,7 @@
-"""The one decorator of every compiled function: numba, cached on disk, without the interpreter's lock.
+"""The decorator of every compiled function: numba, with a cache on disk and without the global interpreter lock.
 
-Numba decides whether a cached kernel is still good by the file of the *outermost* function alone, so an edited rule
-would leave a stale loop behind. Here the folder of the cache carries a digest of all the package's sources instead.
+To decide whether a cached kernel is valid, numba looks only at the file of the *outermost* function. After an edit of a rule, an
+old loop would still be used. So the name of the cache folder contains a digest of all sources of the package.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ def _cache_folder() -> Path:
 
 CACHE = _cache_folder()
 
-# `_nrt=False`: no counting of references to arrays. Compiled code here writes to arrays that it is given and makes none, so
-# there is nothing to count, and the counters, shared by all threads, would cost several times the work of a step.
+# `_nrt=False`: no reference counts for arrays. Compiled code here writes to given arrays and creates none, so there is nothing
+# to count. The counters are shared by all threads, and would take several times as long as a step.
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 def compiled(function: Function) -> Function:
-    """Compile `function` at its first call and keep the machine code on disk for the processes that follow.
+    """Compile `function` at its first call, and keep the machine code on disk for later processes.
 
-    It may not make arrays (np.zeros, fancy indexing, whole-slice assignment), only read and write elements of those it is given.
+    The function must not create arrays (np.zeros, fancy indexing, assignment to a slice). It may only read and write elements of
+    its arguments.
     """
     before = config.CACHE_DIR
     try:
         CACHE.mkdir(parents=True, exist_ok=True)
         config.CACHE_DIR = str(CACHE)
         dispatcher = numba.njit(cache=True, **OPTIONS)(function)
-    except (OSError, RuntimeError):  # nowhere to write, as in a read-only container: compile in every process
+    except (OSError, RuntimeError):  # no writable folder, as in a read-only container: compile in every process
         dispatcher = numba.njit(**OPTIONS)(function)
     finally:
         config.CACHE_DIR = before
@@ -58,7 +59,7 @@ def compiled(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Compile `function` into its callers, as if written there: for the small steps that are handed whole tuples of arrays."""
+    """Compile `function` into its callers, as if it were written there: for small functions with tuples of arrays as arguments."""
     return numba.njit(inline="always", **OPTIONS)(function)  # type: ignore[no-any-return]
 
 
@@ -66,7 +67,7 @@ _announced: set[str] = set()
 
 
 def announce(kernel: Callable[..., Any]) -> None:
-    """Say on the terminal that `kernel` is about to compile, unless it already has: a silent wait looks like a hang."""
+    """Print that `kernel` is about to be compiled, unless it is in the cache: a silent wait looks like a hang."""
     if config.DISABLE_JIT or kernel.__name__ in _announced:
         return
     _announced.add(kernel.__name__)

@@ -1,7 +1,7 @@
-"""The distribution of the reward per step: what the paper's θ stands for (Sec. 4.1), and what people read.
+"""The distribution of the reward per step: what the paper's θ represents (Sec. 4.1), with its mean, quantiles and CVaR.
 
-One class holds all three kinds of knowledge: learned quantiles (equal atoms at θ), samples (the atoms seen) and the
-exact limit of a known world. Each is a mixture of normals capped from above, an atom being a normal without spread.
+One class represents learned quantiles (atoms of equal weight at θ), samples (an atom for each value) and the exact distribution of
+a known world. Each is a mixture of normal distributions that are capped from above. An atom is a normal with standard deviation 0.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from perstep.quantiles import levels
 
 Floats = NDArray[np.float64]
 
-WEIGHT_TOLERANCE = 1e-9  # how far a sum of probabilities may be from 1 before it is a mistake and not rounding
-LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth, though 8 · 0.1 may round below 0.8
-BLOCK = 1 << 20  # entries of a (points × components) table held at once
+WEIGHT_TOLERANCE = 1e-9  # a sum of probabilities may differ from 1 by this much, because of rounding
+LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth, also if 8 · 0.1 rounds below 0.8
+BLOCK = 1 << 20  # entries of a (points × components) table in memory at once
 
 
 @final
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Distribution:
-    """A mixture of normals, each capped from above; a component with sd 0 is an atom.
+    """A mixture of normal distributions, each capped from above; a component with sd 0 is an atom.
 
-    Equal components are merged and sorted by mean, so the arrays read back may be shorter than the arrays given.
+    Equal components are merged, and components are sorted by mean. So the arrays may be shorter than the given arrays.
     """
 
     weights: Floats
@@ -52,24 +52,24 @@ class Distribution:
 
     @classmethod
     def from_quantiles(cls, theta: ArrayLike) -> Distribution:
-        """Equal weight on every quantile, in whatever order: φ = Σ δ(θ_i)/m, the paper's parametrisation."""
+        """Equal weights at the quantiles, which may be in any order: φ = Σ δ(θ_i)/m, the paper's parametrisation."""
         theta = _finite_vector(theta, "quantiles")  # (m,)
         return cls(np.full(theta.size, 1.0 / theta.size), theta)
 
     @classmethod
     def from_samples(cls, rewards: ArrayLike) -> Distribution:
-        """What was seen: an atom for each distinct reward, weighted by how often it came."""
+        """The empirical distribution: an atom for each distinct reward, weighted by its frequency."""
         values, counts = np.unique(_finite_vector(rewards, "samples"), return_counts=True)
         return cls(counts / counts.sum(), values)
 
     @property
     def num_components(self) -> int:
-        """How many different components the mixture has."""
+        """Number of distinct components of the mixture."""
         return self.weights.size
 
     @cached_property
     def mean(self) -> float:
-        """The average reward per step, when this is the distribution of the reward per step."""
+        """The mean; for the distribution of the reward per step, this is the average reward."""
         means, _ = capped_moments(self.means, self.sds, self.cap)
         return float(self.weights @ means)
 
@@ -96,7 +96,7 @@ class Distribution:
         """P(X ≤ x)."""
         points = np.asarray(x, dtype=np.float64)
         if np.isnan(points).any():
-            raise ValueError("cdf expects numbers, and got NaN. Look where x was computed.")
+            raise ValueError("cdf expects numbers, got NaN. Check how x was computed.")
         return _like(x, _by_block(self._cdf, points, self._smooth[0].size))
 
     @overload
@@ -111,7 +111,7 @@ class Distribution:
     def sample(self, n: int, seed: int | np.random.Generator | None = None) -> Floats:
         """`n` independent draws. (n,)"""
         if n < 0:
-            raise ValueError(f"sample expects how many draws to make, 0 or more, and got {n}.")
+            raise ValueError(f"sample expects a number of draws, 0 or more, got {n}.")
         random = np.random.default_rng(seed)
         chosen = np.searchsorted(_cumulative(self.weights), random.random(n), side="right")
         chosen = np.minimum(chosen, self.weights.size - 1)
@@ -121,24 +121,24 @@ class Distribution:
         return np.minimum(draws, self.cap)
 
     def levels_and_quantiles(self, num_levels: int = 51) -> tuple[Floats, Floats]:
-        """The paper's m midpoint levels τ and the quantiles there: what θ should be, and a plot. (m,), (m,)"""
+        """The paper's m midpoint levels τ, and the quantiles at these levels: what θ should converge to. (m,), (m,)"""
         if num_levels < 1:
-            raise ValueError(f"levels_and_quantiles expects at least one level, and got {num_levels}.")
+            raise ValueError(f"levels_and_quantiles expects at least one level, got {num_levels}.")
         tau = np.asarray(levels(num_levels))
         return tau, self.quantile(tau)
 
     def histogram(self, bins: int | Sequence[float] | Floats = 50) -> tuple[Floats, Floats]:
-        """Density per bin, and edges, for `plt.stairs`; a bin holds its right edge, the first both. (b,), (b + 1,)"""
+        """Density of each bin, and the edges, for `plt.stairs`. A bin includes its right edge; the first, both. (b,), (b + 1,)"""
         if isinstance(bins, (int, np.integer)):
             if bins < 1:
-                raise ValueError(f"histogram expects at least one bin, and got {bins}.")
+                raise ValueError(f"histogram expects at least one bin, got {bins}.")
             edges = np.linspace(*self._range, int(bins) + 1)
         else:
             edges = _finite_vector(bins, "edges")
             if edges.size < 2 or (np.diff(edges) <= 0.0).any():
                 raise ValueError(
-                    "histogram expects two or more edges that increase, and got edges that do not. "
-                    "Sort them and drop equal ones, or give a number of bins."
+                    "histogram expects two or more increasing edges, got edges that do not increase. "
+                    "Sort the edges and remove equal ones, or give a number of bins."
                 )
         below = self.cdf(edges)
         below[0] = self.cdf(np.nextafter(edges[0], -np.inf))
@@ -149,18 +149,18 @@ class Distribution:
         quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(shown, self.quantile(shown), strict=True))
         return f"Distribution(mean {self.mean:.6g}, std {self.std:.4g}, quantiles {quantiles})"
 
-    # How it is computed. Atoms are sorted, so sums over them are look-ups; a sum over the normals is a table row.
+    # Implementation. Atoms are sorted, so sums over atoms are look-ups. A sum over the normals is a product of a table and weights.
 
     @cached_property
     def _atoms(self) -> tuple[Floats, Floats, Floats]:
-        """Sorted places (N,), and the weight and weighted sum of the atoms before each of N + 1 positions."""
+        """Sorted values of the atoms (N,), and the total weight and the weighted sum of the first i atoms, i = 0 … N."""
         atom = self.sds == 0.0
         places, weights = self.means[atom], self.weights[atom]
         return places, np.append(0.0, _cumulative(weights)), np.append(0.0, _cumulative(weights * places))
 
     @cached_property
     def _smooth(self) -> tuple[Floats, Floats, Floats]:
-        """Weights, means and deviations of the components with spread. (M,) each"""
+        """Weights, means and standard deviations of the components that are not atoms. (M,) each"""
         spread = self.sds > 0.0
         return self.weights[spread], self.means[spread], self.sds[spread]
 
@@ -171,7 +171,7 @@ class Distribution:
         return (low, high) if low < high else (low - 0.5, high + 0.5)
 
     def _smooth_cdf(self, x: Floats) -> Floats:
-        """The mass of the normals, before the cap, at or below x."""
+        """The probability of the normals, before the cap, at or below x."""
         weights, means, sds = self._smooth
         if not weights.size:
             return np.zeros_like(x)
@@ -189,25 +189,25 @@ class Distribution:
         reached = p * (1.0 - LEVEL_TOLERANCE)
         if not self._smooth[0].size:
             return places[np.minimum(np.searchsorted(before[1:], reached), places.size - 1)]
-        # Which atom is the first with P(X ≤ atom) ≥ p? Halve the candidates; N stands for none.
+        # Bisection for the first atom with P(X ≤ atom) ≥ p; N if there is none.
         low, high = np.zeros(p.size, dtype=np.intp), np.full(p.size, places.size, dtype=np.intp)
         while (unsure := low < high).any():
             middle = (low + high) // 2
             enough = np.zeros(p.size, dtype=np.bool_)
             enough[unsure] = before[middle[unsure] + 1] + self._smooth_cdf(places[middle[unsure]]) >= reached[unsure]
             high, low = np.where(unsure & enough, middle, high), np.where(unsure & ~enough, middle + 1, low)
-        # The answer is that atom if the level falls inside its jump, else a point of the continuous stretch before it.
+        # The quantile is that atom if the level lies in its jump, otherwise a point of the continuous part before it.
         x = np.append(places, np.inf)[low]
         jump = before[low] + self._smooth_cdf(x) < p
         jump &= low < places.size
         from_left = np.append(-np.inf, places)[low]
         root = self._smooth_quantiles(p[~jump] - before[low[~jump]])
         x[~jump] = np.clip(root, from_left[~jump], x[~jump])
-        x[p == 1.0] = np.inf  # a normal has no upper end, and rounding would make one up
+        x[p == 1.0] = np.inf  # a normal has no upper bound; rounding would give one
         return np.asarray(np.minimum(x, self.cap))
 
     def _smooth_quantiles(self, mass: Floats) -> Floats:
-        """Where the normals alone have gathered `mass`."""
+        """Points at or below which the normals have the probability `mass`."""
         from scipy.optimize import elementwise
         from scipy.special import ndtri
 
@@ -217,8 +217,8 @@ class Distribution:
         inside = (share > 0.0) & (share < 1.0)
         if not inside.any():
             return answer
-        each = means + sds * ndtri(share[inside])[:, None]  # where each normal alone would have its share
-        room = 1e-6 * sds.max()  # one component has both ends equal, and rounding may put the root beside them
+        each = means + sds * ndtri(share[inside])[:, None]  # the quantile of each normal
+        room = 1e-6 * sds.max()  # with one component, both ends are equal, and rounding may move the root outside
         bracket = each.min(axis=1) - room, each.max(axis=1) + room
 
         def excess(x: Floats, target: Floats) -> Floats:
@@ -241,11 +241,11 @@ class Distribution:
         if weights.size:
             shortfall = shortfall + (sds * _expected_excess((q[:, None] - means) / sds)) @ weights
         answer[part] = q - shortfall / p
-        return np.asarray(np.minimum(answer, self.mean))  # a tail mean never exceeds the mean; rounding might
+        return np.asarray(np.minimum(answer, self.mean))  # a tail mean never exceeds the mean, except by rounding
 
 
 def capped_moments(means: Floats, sds: Floats, cap: float) -> tuple[Floats, Floats]:
-    """Mean and variance of min(cap, X) for X ~ N(mean, sd), element by element."""
+    """Mean and variance of min(cap, X) for X ~ N(mean, sd), elementwise."""
     if cap == math.inf:
         return means, sds**2
     if not sds.any():
@@ -279,7 +279,7 @@ def _cumulative(weights: Floats) -> Floats:
 
 
 def _merged(weights: Floats, means: Floats, sds: Floats) -> tuple[Floats, Floats, Floats]:
-    """Equal components as one, those of weight 0 left out, sorted by mean; the weights sum to 1."""
+    """Merge equal components, remove those of weight 0, and sort by mean; the weights then sum to 1."""
     kept = weights > 0.0
     weights, means, sds = weights[kept], means[kept], sds[kept]
     order = np.lexsort((sds, means))
@@ -295,24 +295,26 @@ def _checked(weights: ArrayLike, means: ArrayLike, sds: ArrayLike, cap: float) -
     sds = _finite_vector(np.broadcast_to(sds, means.shape) if np.ndim(sds) == 0 else sds, "sds")
     if not means.shape == weights.shape == sds.shape:
         raise ValueError(
-            f"A distribution expects one weight, mean and sd a component, and got {weights.size} weights, "
-            f"{means.size} means and {sds.size} sds. Give three vectors of one length."
+            f"A distribution expects one weight, mean and sd for each component, got {weights.size} weights, "
+            f"{means.size} means and {sds.size} sds. Give three vectors of the same length."
         )
     if (weights < 0.0).any():
         worst = int(weights.argmin())
         raise ValueError(
-            f"Weights are probabilities, 0 or more, but weight {worst} is {weights[worst]:g}. Drop that component."
+            f"A distribution expects weights of 0 or more, got {weights[worst]:g} as weight {worst}. Remove that component."
         )
     total = float(weights.sum())
     if abs(total - 1.0) > WEIGHT_TOLERANCE:
         raise ValueError(
-            f"Weights are probabilities that sum to 1, but they sum to {total:.12g}. Divide them by their sum."
+            f"A distribution expects weights that sum to 1, got weights that sum to {total:.12g}. Divide them by their sum."
         )
     if (sds < 0.0).any():
-        raise ValueError(f"Standard deviations are 0 or more, 0 for an atom, but one is {sds.min():g}. Correct it.")
+        raise ValueError(f"A distribution expects standard deviations of 0 or more (0 for an atom), got {sds.min():g}.")
     cap = float(cap)
     if math.isnan(cap) or cap == -math.inf:
-        raise ValueError(f"The cap is the largest value of a draw, and got {cap}. Give a number, or leave it out.")
+        raise ValueError(
+            f"A distribution expects a cap above -inf, the largest value of a draw, got {cap}. Give a number, or leave it out."
+        )
     return weights, means, sds, cap
 
 
@@ -320,14 +322,14 @@ def _finite_vector(values: ArrayLike, what: str) -> Floats:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0:
         raise ValueError(
-            f"A distribution expects its {what} as a vector of at least one number, and got shape {vector.shape}. "
-            "Flatten the array, or collect something first."
+            f"A distribution expects its {what} as a vector of at least one number, got shape {vector.shape}. "
+            "Flatten the array, or collect data first."
         )
     if not np.isfinite(vector).all():
         where = int(np.flatnonzero(~np.isfinite(vector))[0])
         raise ValueError(
-            f"A distribution expects finite {what}, but number {where} is {vector[where]}. "
-            "If these were learned, the estimates have diverged: take a smaller step size."
+            f"A distribution expects finite {what}, got {vector[where]} at index {where}. "
+            "If they were learned, the estimates have diverged: use a smaller step size."
         )
     return vector
 
@@ -339,14 +341,13 @@ def _probabilities(p: float | Sequence[float] | Floats, what: str, *, zero_allow
         bad = float(asked[~good].flat[0])
         allowed = "[0, 1]" if zero_allowed else "(0, 1]"
         raise ValueError(
-            f"{what} expects a probability p in {allowed}, and got {bad:g}. "
-            "Give a fraction: 0.05, not 5, for five percent."
+            f"{what} expects a probability p in {allowed}, got {bad:g}. Give a fraction: 0.05, not 5, for five percent."
         )
     return asked
 
 
 def _by_block(function: Callable[[Floats], Floats], points: Floats, components: int) -> Floats:
-    """`function` of every point, so many at a time that its (points × components) table stays small."""
+    """`function` of every point, computed in blocks, so that its (points × components) table stays small."""
     flat, size = points.ravel(), max(1, BLOCK // max(1, components))
     pieces = [function(flat[i : i + size]) for i in range(0, flat.size, size)]
     return np.concatenate([*pieces, np.empty(0)]).reshape(points.shape)

@@ -1,4 +1,4 @@
-"""A progress bar for anything that takes longer than a glance, lines where there is no terminal, and silence for the rest."""
+"""A progress bar for work that takes longer than two seconds; plain lines where there is no terminal. Times in words."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-PATIENCE = 2.0  # seconds without a bar that nobody minds
-LINE_EVERY = 30.0  # seconds between lines, at first
-LINES = 20  # a line also waits for so small a part of the time gone by, so that a day does not fill a log
+PATIENCE = 2.0  # seconds before a bar appears
+LINE_EVERY = 30.0  # seconds between two lines, at first
+LINE_SHARE = 20  # later, one part in this many of the elapsed time, so that a long run does not fill a log
 
 
 class Bar:
-    """Shows itself on the terminal after two seconds, or at once if asked to; never if told not to.
+    """A progress bar on the terminal: after two seconds (`show=None`), at once (True) or never (False).
 
-    With `lines`, what is no terminal (a log, a file) gets a plain line now and then.
+    With `lines`, an output that is not a terminal (a log, a file) gets a plain line from time to time.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Bar:
         if self._show:
             self._open()
         elif self._ended is not None and not sys.stderr.isatty():
-            threading.Thread(target=self._tell, args=(self._ended,), daemon=True).start()
+            threading.Thread(target=self._print_lines, args=(self._ended,), daemon=True).start()
         return self
 
     def __exit__(
@@ -45,19 +45,19 @@ class Bar:
             self._shown.stop()
 
     def update(self, done: int, note: str = "", found: int = 0) -> None:
-        """Say that `done` of the total are done, `found` of them before it began."""
+        """Set the number of units that are done, `found` of them before this bar began: those do not count for the speed."""
         self._done, self._note, self._found = done, note, found
         if self._shown is None and self._show is None and sys.stderr.isatty() and self._elapsed() > PATIENCE:
             self._open()
         if self._shown is not None:
             self._shown.update(self._task, completed=done, note=f"{si(self._rate())} {self._unit}/s  {note}")
 
-    def _tell(self, ended: threading.Event) -> None:
-        while not ended.wait(max(LINE_EVERY, self._elapsed() / LINES)):
+    def _print_lines(self, ended: threading.Event) -> None:
+        while not ended.wait(max(LINE_EVERY, self._elapsed() / LINE_SHARE)):
             print(self.line(), file=sys.stderr, flush=True)
 
     def line(self) -> str:
-        """How far it is, as in "redpill: 25%, 44/175 runs, 7.2M steps/s, 1 min 31 s left"."""
+        """The progress as a line, such as "redpill: 25%, 44/175 runs, 7.2M steps/s, 1 min 31 s left"."""
         rate = self._rate()
         left = f"{duration((self._total - self._done) / rate)} left" if rate else "time left not known yet"
         words = (f"{self._done / max(self._total, 1):.0%}", self._note, f"{si(rate)} {self._unit}/s", left)
@@ -82,15 +82,18 @@ class Bar:
 
 
 def duration(seconds: float) -> str:
-    """As in "2 min 5 s" or "3 h 20 min"."""
+    """Seconds in words: "8.2 s", "2 min 5 s", "3 h 20 min", "4 days 3 h"."""
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return f"{max(0.0, seconds):.1f} s"
     minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} days {hours % 24} h"
 
 
 def si(number: float) -> str:
-    """A number of things in three digits and a letter: 12.3M."""
+    """A number with three digits and an SI prefix: "12.3M"."""
     for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:.3g}{letter}"

@@ -1,8 +1,7 @@
-"""What a run leaves behind while it learns: reward rate, reward quantiles and the returns of episodes over windows, in a memory
-that does not grow.
+"""The record of a run: reward rate, reward quantiles and episode returns in windows of steps, in memory of a fixed size.
 
-When the last row is full, neighbouring rows are merged and the window doubles, so a record always has between half and all
-of its rows, whatever the number of steps.
+When all rows are full, each two neighbouring rows are merged and the window doubles. So, for any number of steps, between half and
+all of the rows are filled, once the record has been full.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ REWARDS, RETURNS, EPISODES = 0, 1, 2
 
 
 class Record(NamedTuple):
-    """Rows of equal windows of steps; only the first `cursor[FILLED]` are filled."""
+    """One row for each window of steps; only the first `cursor[FILLED]` rows are filled."""
 
-    cursor: NDArray[np.int64]  # (3,): steps per row, rows filled, steps in the row under way
-    pending: NDArray[np.float64]  # (3,): of the row under way: sum of rewards, sum of returns, episodes that ended
+    cursor: NDArray[np.int64]  # (3,): steps per row, filled rows, steps in the current row
+    pending: NDArray[np.float64]  # (3,): in the current row: sum of rewards, sum of episode returns, ended episodes
     reward_rate: NDArray[np.float64]  # (rows,): mean reward over the window
-    average_reward: NDArray[np.float64]  # (rows,): R̄ at its end
-    reward_quantiles: NDArray[np.float64]  # (rows, m): θ at its end
-    returns: NDArray[np.float64]  # (rows,): sum of the returns of the episodes that ended in it
-    episodes: NDArray[np.float64]  # (rows,): how many those were
+    average_reward: NDArray[np.float64]  # (rows,): R̄ at the end of the window
+    reward_quantiles: NDArray[np.float64]  # (rows, m): θ at the end of the window
+    returns: NDArray[np.float64]  # (rows,): sum of the returns of the episodes that ended in the window
+    episodes: NDArray[np.float64]  # (rows,): number of those episodes
 
 
 def new_record(num_quantiles: int, window: int = 1, rows: int = ROWS) -> Record:
@@ -50,8 +49,8 @@ def copy(source: Any, target: Any) -> None:
 
 
 @compiled
-def halve(record: Any) -> None:
-    """Merge rows two by two: the mean of their rates, the later of their estimates, all of their episodes."""
+def merge_rows(record: Any) -> None:
+    """Merge each two neighbouring rows: the mean of their rates, the later estimates, the sums over their episodes."""
     for row in range(record.reward_rate.shape[0] // 2):
         record.reward_rate[row] = 0.5 * (record.reward_rate[2 * row] + record.reward_rate[2 * row + 1])
         record.average_reward[row] = record.average_reward[2 * row + 1]
@@ -64,7 +63,7 @@ def halve(record: Any) -> None:
 
 @inlined
 def note(record: Any, reward: Any, rewards: Any) -> None:
-    """Take down one step."""
+    """Record one step."""
     cursor = record.cursor
     record.pending[REWARDS] += reward
     cursor[PENDING] += 1
@@ -81,18 +80,18 @@ def note(record: Any, reward: Any, rewards: Any) -> None:
     cursor[PENDING] = 0
     cursor[FILLED] = row + 1
     if cursor[FILLED] >= record.reward_rate.shape[0]:
-        halve(record)
+        merge_rows(record)
 
 
 @inlined
 def note_end(record: Any, episode_return: Any) -> None:
-    """An episode ends with the step that is taken down next."""
+    """Record the end of an episode, before the step that ends it is recorded."""
     record.pending[RETURNS] += episode_return
     record.pending[EPISODES] += 1
 
 
 class History:
-    """The record of a run, as people read it."""
+    """The filled rows of a record, as arrays and as a table."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -124,17 +123,17 @@ class History:
 
     @property
     def episodes(self) -> NDArray[np.int64]:
-        """Episodes that ended in each window; 0 where nothing ends."""
+        """Number of episodes that ended in each window; 0 in worlds without episodes."""
         return self.record.episodes[: self.record.cursor[FILLED]].astype(np.int64)
 
     @property
     def episode_return(self) -> NDArray[np.float64]:
-        """Mean sum of rewards of the episodes that ended in each window; NaN where none did."""
+        """Mean return of the episodes that ended in each window; NaN if none ended."""
         filled = slice(self.record.cursor[FILLED])
         return mean_return(self.record.returns[filled], self.record.episodes[filled])
 
     def frame(self) -> polars.DataFrame:
-        """One row a window: step, reward_rate, average_reward, theta_1 … theta_m, episodes, episode_return."""
+        """One row for each window: step, reward_rate, average_reward, theta_1 … theta_m, episodes, episode_return."""
         import polars
 
         theta = {f"theta_{i + 1}": column for i, column in enumerate(self.reward_quantiles.T)}
@@ -150,5 +149,5 @@ class History:
 
 
 def mean_return(returns: NDArray[np.float64], episodes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean return of a window, NaN where no episode ended."""
+    """The mean return in each window; NaN if no episode ended."""
     return np.asarray(np.divide(returns, episodes, out=np.full(returns.shape, np.nan), where=episodes > 0))

@@ -19,15 +19,17 @@ KEY = "perstep"
 
 
 class BadFile(ValueError):
-    """A file that is not what it should be."""
+    """A file whose content is not what its name or its place promises."""
 
 
 @contextlib.contextmanager
 def published(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside `path`, renamed to it at the end: a file that exists is complete, also after a crash."""
+    """Yield a temporary path, and rename it to `path` at the end: a file that exists is complete, also after a crash."""
     target = Path(path)
     if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder, but a file is to be written. Give the name of a file in it.")
+        raise IsADirectoryError(
+            f"Expected the name of a file to write, got the folder {target}. Give the name of a file in it."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
@@ -42,12 +44,12 @@ def published(path: str | os.PathLike[str]) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what processes that were killed while they wrote have left in a folder: ours, and that of safetensors."""
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files in a folder that killed processes have left: those of `published`, and those of safetensors."""
     for name in (".*.part", ".tmp??????"):
-        for draft in folder.glob(name):
-            if draft.is_file():
-                draft.unlink(missing_ok=True)
+        for leftover in folder.glob(name):
+            if leftover.is_file():
+                leftover.unlink(missing_ok=True)
 
 
 def _umask() -> int:
@@ -57,7 +59,7 @@ def _umask() -> int:
 
 
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Publish arrays and JSON-able metadata as one file."""
+    """Publish arrays, and metadata that JSON can hold, as one file."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -65,17 +67,19 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: dict[str, Any]
     with published(path) as draft:
         try:
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft, {KEY: text})
-        except SafetensorError as error:  # its word for a full disk
-            raise OSError(f"{path} could not be written: {error}. Make room, or choose another place.") from error
+        except SafetensorError as error:  # safetensors raises it when the disk is full
+            raise OSError(
+                f"{path} could not be written: {error}. Free some space, or choose another folder."
+            ) from error
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """As `read`, without the arrays, which may be large."""
+    """The metadata of a file written by `write`, without its arrays, which may be large."""
     return _read(path, with_arrays=False)[1]
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays and metadata of a file written by `write`; anything else is refused with a reason."""
+    """The arrays and metadata of a file written by `write`; BadFile, with the reason, for any other file."""
     return _read(path, with_arrays=True)
 
 
@@ -84,9 +88,9 @@ def _read(path: str | os.PathLike[str], *, with_arrays: bool) -> tuple[Arrays, d
 
     file = Path(path)
     if not file.exists():
-        raise FileNotFoundError(f"There is no file {file}. Was the agent saved somewhere else?")
+        raise FileNotFoundError(f"There is no file {file}. Check the path, or save the agent first.")
     if file.is_dir():
-        raise BadFile(f"{file} is a folder. Give the .safetensors file in it.")
+        raise BadFile(f"Expected a .safetensors file, got the folder {file}. Give the file in it.")
     try:
         with safe_open(file, framework="numpy") as opened:
             text = (opened.metadata() or {}).get(KEY)
@@ -95,10 +99,12 @@ def _read(path: str | os.PathLike[str], *, with_arrays: bool) -> tuple[Arrays, d
         metadata = json.loads(text) if text else None
     except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(
-            f"{file} is not a whole perstep file ({_diagnosis(file)}). Save it again, or use a copy."
+            f"{file} is not a complete perstep file ({_diagnosis(file)}). Save the agent again, or use a backup of the file."
         ) from error
     if not isinstance(metadata, dict):
-        raise BadFile(f"{file} is a safetensors file, but not one of perstep. It has no {KEY!r} entry in its metadata.")
+        raise BadFile(
+            f"{file} is a safetensors file, but perstep did not write it: its metadata has no {KEY!r} entry. Give another file."
+        )
     return arrays, metadata
 
 
@@ -108,9 +114,9 @@ def _diagnosis(file: Path) -> str:
     if not head:
         return "it is empty"
     if len(head) >= 8 and 2 <= int.from_bytes(head[:8], "little") < 100_000_000 and head[8:9] == b"{":
-        return "it looks cut off or damaged"
+        return "it looks truncated or damaged"
     if head[:1] == b"\x80":
-        return "it looks like a pickle, which perstep never loads since loading one can run any code"
+        return "it looks like a pickle, which perstep never loads, because loading a pickle can execute any code"
     if head[:2] == b"PK":
         return "it looks like a zip archive, perhaps of PyTorch or Stable-Baselines3"
     return "it has no safetensors header"

@@ -168,25 +168,6 @@ def test_larger_than_memory_is_refused(monkeypatch):
         Replay(1_000_000, (4, 84, 84), "uint8", stacked=True, num_envs=1, batch_size=32)
 
 
-def test_available_memory_is_a_sensible_number():
-    free = replay_module.available_memory()
-    assert free is None or 10_000_000 < free < 1e15
-
-
-def test_a_container_counts_files_that_it_can_give_back(monkeypatch, tmp_path):
-    monkeypatch.setattr(replay_module, "CGROUP", tmp_path)
-    monkeypatch.setattr(replay_module, "MACHINE", tmp_path / "meminfo")
-    (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
-    assert replay_module.available_memory() == 8_192_000_000
-    (tmp_path / "memory.max").write_text("4000000000\n")
-    (tmp_path / "memory.current").write_text("3900000000\n")
-    assert replay_module.available_memory() == 100_000_000
-    (tmp_path / "memory.stat").write_text("anon 1000000000\ninactive_file 2500000000\nactive_file 400000000\n")
-    assert replay_module.available_memory() == 2_600_000_000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert replay_module.available_memory() == 8_192_000_000
-
-
 def test_a_slow_environment_never_shows_the_frames_of_another():
     rng = np.random.default_rng(0)
     replay = Replay(64, (DEPTH, SIZE, SIZE), "uint8", stacked=True, num_envs=2, batch_size=16)

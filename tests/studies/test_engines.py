@@ -22,7 +22,7 @@ from perstep.progress import Bar
 from perstep.studies.catalog import REDPILL, Study
 from perstep.studies.engine import Shard, StudyStopped, complete, run
 from perstep.studies.engines import LocalEngine, RayEngine, engine_named
-from perstep.studies.lock import LOCK, Busy, locked
+from perstep.studies.folder_lock import LOCK, Busy, locked
 from perstep.studies.results import Results
 from perstep.studies.runs import Unit
 
@@ -161,8 +161,8 @@ def test_a_run_in_a_process_tells_how_far_it_is(tmp_path, monkeypatch):
     ("world", "error"),
     [
         ("Raises", "ArithmeticError: the world came to an end"),
-        ("NaN", "BadReward: At step 29 the world"),
-        ("Dies", "ProcessDied: its process ended by SIGKILL, perhaps for want of memory, each of 3 times."),
+        ("NaN", "BadReward: At step 29 the reward"),
+        ("Dies", "ProcessDied: its process ended by SIGKILL, perhaps because memory ran out, each of 3 times."),
     ],
 )
 def test_trouble_in_one_run_is_recorded_and_the_others_go_on(tmp_path, whole, world, error):

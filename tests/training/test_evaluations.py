@@ -16,32 +16,32 @@ import perstep
 from perstep import training
 from perstep.cli import main
 from perstep.config import ActorCriticConfig, DeepQConfig, QLearningConfig, TDLearningConfig
-from perstep.training import Plan
-from perstep.training.task import Task
+from perstep.training import EvaluationPlan
+from perstep.training.run_spec import RunSpec
 from same_runs import Crash, assert_same_run, content, evaluations
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-PLAN = Plan(every=300, num_steps=200)
-TASKS = {
-    "a table in a finite MDP": Task(
+PLAN = EvaluationPlan(every=300, num_steps=200)
+SPECS = {
+    "a table in a finite MDP": RunSpec(
         algorithm="d3-td", world="perstep/TwoLoop-v0", config=TDLearningConfig(rule="d3", num_quantiles=4)
     ),
-    "a table in Gymnasium": Task(
+    "a table in Gymnasium": RunSpec(
         algorithm="d2-q", world="FrozenLake-v1", config=QLearningConfig(rule="d2", num_quantiles=4)
     ),
-    "tiles with a pendulum": Task(
+    "tiles with a pendulum": RunSpec(
         algorithm="d2-actor-critic",
         world="perstep/InvertedPendulum-v0",
         config=ActorCriticConfig(rule="d2", num_quantiles=4),
     ),
 }
-DEEP = Task(
+DEEP = RunSpec(
     algorithm="d2-deep-q",
     world="perstep/MinAtar-Breakout-v0",
     config=DeepQConfig(rule="d2", replay_capacity=200, batch_size=4, num_quantiles=4, epsilon_steps=300, threads=1),
 )
-FROZEN = TASKS["a table in Gymnasium"]
+FROZEN = SPECS["a table in Gymnasium"]
 
 
 def assert_same_agent(one: Path, other: Path) -> None:
@@ -52,10 +52,10 @@ def assert_same_agent(one: Path, other: Path) -> None:
     assert metrics.equals(other_metrics)
 
 
-@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-def test_learning_never_notices(task: Task, tmp_path: Path) -> None:
-    training.train(task, 1000, tmp_path / "plain")
-    training.train(task, 1000, tmp_path / "evaluated", evaluate=PLAN)
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_learning_never_notices(spec: RunSpec, tmp_path: Path) -> None:
+    training.train(spec, 1000, tmp_path / "plain")
+    training.train(spec, 1000, tmp_path / "evaluated", evaluate=PLAN)
     assert_same_agent(tmp_path / "plain", tmp_path / "evaluated")
     assert evaluations(tmp_path / "evaluated")["step"].to_list() == [300, 600, 900]
 
@@ -64,7 +64,9 @@ def test_deep_learning_never_notices(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("minatar")
     training.train(DEEP, 500, tmp_path / "plain")
-    training.train(DEEP, 500, tmp_path / "evaluated", evaluate=Plan(every=120, num_steps=60, deterministic=True))
+    training.train(
+        DEEP, 500, tmp_path / "evaluated", evaluate=EvaluationPlan(every=120, num_steps=60, deterministic=True)
+    )
     assert_same_agent(tmp_path / "plain", tmp_path / "evaluated")
     assert evaluations(tmp_path / "evaluated")["step"].to_list() == [120, 240, 360, 480]
 
@@ -85,7 +87,7 @@ def test_a_row_says_what_evaluate_says(tmp_path: Path) -> None:
 
 
 def test_where_nothing_ends_there_is_no_return(tmp_path: Path) -> None:
-    training.train(TASKS["a table in a finite MDP"], 300, tmp_path, evaluate=PLAN)
+    training.train(SPECS["a table in a finite MDP"], 300, tmp_path, evaluate=PLAN)
     rows = evaluations(tmp_path)
     assert rows["episodes"].to_list() == [0]
     assert rows["episode_return"].is_nan().all()
@@ -151,7 +153,7 @@ def test_a_signal_within_an_evaluation_saves_at_once(tmp_path: Path, monkeypatch
 
 def test_another_budget_from_here_on(tmp_path: Path) -> None:
     training.train(FROZEN, 700, tmp_path, evaluate=PLAN)
-    training.train(FROZEN, 1000, tmp_path, evaluate=Plan(every=250, num_steps=50), resume=True)
+    training.train(FROZEN, 1000, tmp_path, evaluate=EvaluationPlan(every=250, num_steps=50), resume=True)
     rows = evaluations(tmp_path)
     assert rows["step"].to_list() == [300, 600, 750, 1000]
     assert rows["num_steps"].to_list() == [200, 200, 50, 50]
@@ -185,13 +187,13 @@ def test_a_world_that_is_the_only_one_is_not_evaluated_in(
     monkeypatch.setattr(Unique, "made", 0)
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert "needs its world a second time" in said
+    assert "its world must be created a second time" in said
     assert "the machine is in use" in said
     assert said.count("\n") == 1
     assert not (tmp_path / "a").exists()
     monkeypatch.setattr(Unique, "made", 0)
     assert main(words[:-2]) == 0
-    assert "this world's state cannot be saved" in capsys.readouterr().err
+    assert "the state of this world cannot be saved" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -199,8 +201,8 @@ def test_a_world_that_is_the_only_one_is_not_evaluated_in(
     [
         ("--evaluate-every 0", "evaluate_every must be a whole number of at least 1"),
         ("--evaluate-every 5 --evaluate-steps 0", "evaluate_steps must be a whole number of at least 1"),
-        ("--evaluate-steps 5", "Add --evaluate-every"),
-        ("--evaluate-deterministic", "Add --evaluate-every"),
+        ("--evaluate-steps 5", "need --evaluate-every. Add it"),
+        ("--evaluate-deterministic", "need --evaluate-every. Add it"),
     ],
 )
 def test_mistakes(words: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,7 +216,9 @@ def test_a_file_that_is_something_else(tmp_path: Path) -> None:
     training.train(FROZEN, 300, tmp_path, evaluate=PLAN)
     path = tmp_path / training.EVALUATIONS
     polars.DataFrame({"a": [1]}).write_parquet(path)
-    with pytest.raises(perstep.storage.BadFile, match=r"holds a, not the evaluations of a run\. Move it away"):
+    with pytest.raises(
+        perstep.storage.BadFile, match=r"Expected evaluations of a run in .*, got the columns a\. Move the file away"
+    ):
         training.train(FROZEN, 600, tmp_path, evaluate=PLAN, resume=True)
     path.write_bytes(b"half a file")
     with pytest.raises(perstep.storage.BadFile, match="cannot be read"):

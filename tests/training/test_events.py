@@ -13,16 +13,16 @@ import perstep
 from perstep import training
 from perstep.cli import main
 from perstep.config import QLearningConfig
-from perstep.training import Plan
+from perstep.training import EvaluationPlan
 from perstep.training.events import EventWriter, totals
-from perstep.training.task import Task
+from perstep.training.run_spec import RunSpec
 from same_runs import Crash
 
 pytest.importorskip("tensorboard")
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-FROZEN = Task(algorithm="d2-q", world="FrozenLake-v1", config=QLearningConfig(rule="d2", num_quantiles=5))
+FROZEN = RunSpec(algorithm="d2-q", world="FrozenLake-v1", config=QLearningConfig(rule="d2", num_quantiles=5))
 
 
 def read(folder: Path) -> Any:
@@ -113,7 +113,7 @@ def test_a_killed_run_goes_on_without_holes_or_doubles(
         if agent.steps > 700:
             raise Crash
 
-    plan = Plan(every=200, num_steps=50)
+    plan = EvaluationPlan(every=200, num_steps=50)
     ticks = iter(range(10**9, 10**10))
     monkeypatch.setattr(time, "time", lambda: next(ticks))  # no two files in the same second
     with pytest.raises(Crash):
@@ -133,8 +133,8 @@ def test_a_killed_run_goes_on_without_holes_or_doubles(
 
 
 def test_a_long_run_has_a_thousand_entries_at_most(tmp_path: Path) -> None:
-    task = Task(algorithm="differential-q", world="perstep/TwoLoop-v0", config=QLearningConfig(rule="differential"))
-    training.train(task, 3000, tmp_path, tensorboard=True)
+    spec = RunSpec(algorithm="differential-q", world="perstep/TwoLoop-v0", config=QLearningConfig(rule="differential"))
+    training.train(spec, 3000, tmp_path, tensorboard=True)
     entries = steps(read(tmp_path), "average_reward")
     assert min(np.diff(entries[:-1]), default=3) >= 3
     assert entries[-1] == 3000

@@ -3,9 +3,9 @@
 from perstep.agents.agent import Agent, Evaluation, Snapshot
 from perstep.agents.deep_q import DeepQ
 from perstep.agents.files import load, make_agent
+from perstep.agents.parallel_learning import learn_together
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
-from perstep.agents.together import learn_together
 
 __all__ = [
     "ActorCritic",

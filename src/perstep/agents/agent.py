@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -23,12 +23,12 @@ from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
-from perstep.interruption import deferred_signals
 from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
 from perstep.recording import ROWS, History, Record, new_record, note_end
 from perstep.rules import RULES, RewardEstimate
+from perstep.system.signals import deferred_signals, raise_again
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -155,8 +155,7 @@ class Agent(ABC):
                 span = min(chunk, (wanted[0] if wanted else end) - self.steps)
                 with deferred_signals() as received:  # inside a chunk, estimates and number of steps may not agree
                     self._advance(span)
-                for number in received:
-                    signal.raise_signal(number)
+                raise_again(received)
                 self._check_finite()
                 if span == chunk:
                     speed = span / max(time.perf_counter() - begin, 1e-6)
@@ -265,6 +264,10 @@ class Agent(ABC):
     @abstractmethod
     def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
         """A function from an observation to an action."""
+
+    def _acting(self) -> AbstractContextManager[None]:
+        """The context in which `_chooser`'s function is to be called."""
+        return nullcontext()
 
     @abstractmethod
     def _spaces(self) -> dict[str, Any]:

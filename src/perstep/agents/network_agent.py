@@ -12,6 +12,7 @@ import operator
 import os
 import warnings
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -24,7 +25,7 @@ from perstep.agents.worlds import Absent
 from perstep.compiled import announce, compiled
 from perstep.config import DeepQConfig, count
 from perstep.deep.observations import Observations, observations_of
-from perstep.deep.replay import Replay, available_memory
+from perstep.deep.replay import Replay
 from perstep.distribution import Distribution
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.spaces import Numbering, numbering
@@ -33,6 +34,7 @@ from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
 from perstep.randomness import Generator, make_generator
 from perstep.recording import note
+from perstep.system.memory import available_memory
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -108,7 +110,7 @@ class NetworkAgent(Agent):
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
         """As for every agent. A vector environment is used itself, and learning then goes on from a fresh reset."""
-        with self._network.learning():  # with the same threads as learning, so that the bits are always the same
+        with self._acting():  # with the same threads as learning, so that the bits are always the same
             if self._vector_world is None:
                 return super().evaluate(num_steps, deterministic, seed)
             count("num_steps", num_steps, 1)
@@ -117,6 +119,9 @@ class NetworkAgent(Agent):
                 self._observations.keep, lambda points: self._choose(points, generator, deterministic), num_steps, seed
             )
         return Evaluation(float(rewards.mean()), Distribution.from_samples(rewards), returns, num_steps)
+
+    def _acting(self) -> AbstractContextManager[None]:
+        return self._network.learning()
 
     def _one(self, observation: Any) -> NDArray[np.float64]:
         """The n numbers of every action for one observation, (A, n)."""

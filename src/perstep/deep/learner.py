@@ -6,10 +6,7 @@ What the networks are asked for a minibatch (Look) is the learner's own: deep/q_
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import functools
 import math
-import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -28,11 +25,11 @@ from perstep.deep.replay import Batch
 from perstep.quantiles import levels
 from perstep.rules import RewardEstimate, Steps
 from perstep.schedules import step_size
+from perstep.system.memory import keep_freed_memory
 
 Arrays = dict[str, NDArray[Any]]
 
 WORTH_THREADS = 500_000  # the number of weights above which several threads are faster than one
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, for every weight
 
 
@@ -114,7 +111,7 @@ class NetworkLearner(ABC):
     @contextlib.contextmanager
     def learning(self) -> Iterator[None]:
         """Learn inside this context: it sets the number of PyTorch threads, by the settings or by the size of the network."""
-        keep_memory()
+        keep_freed_memory()
         before = torch.get_num_threads()
         worth = 1 if sum(weight.numel() for weight in self._weights[0]) < WORTH_THREADS else before
         torch.set_num_threads(self.config.threads or worth)
@@ -199,14 +196,6 @@ def spread(array: NDArray[Any]) -> str:
     finite = array[np.isfinite(array)]
     span = f"from {finite.min():.4g} to {finite.max():.4g}" if finite.size else "none finite"
     return span + (f" ({array.size - finite.size} not finite)" if finite.size < array.size else "")
-
-
-@functools.cache
-def keep_memory() -> None:
-    """Ask glibc to keep the memory of minibatches instead of returning it to the system: saves a tenth of an update's time."""
-    if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        set_option(M_MMAP_THRESHOLD, 32 << 20)
-        set_option(M_TRIM_THRESHOLD, 512 << 20)
 
 
 def device_named(name: str) -> torch.device:

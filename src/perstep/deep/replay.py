@@ -1,16 +1,14 @@
-"""The replay buffer of Alg. 6, 10 and 13: every frame is kept once, and stacked again when a batch is sampled.
+"""The replay buffer of Alg. 6, 10 and 13: every frame is stored once, and frames are stacked when a batch is sampled.
 
-An observation is K frames (K = 1 if it is no stack). Frames live in a ring of their own, and a transition names those of S and
-of S′ by their place. So S′ shares its frames with the next S, a stack shares all but its newest with the one before, and an
-observation after a reset, which shares nothing, needs no special case.
+An observation is a stack of K frames (K = 1 if it is not a stack). Frames have their own ring buffer. A transition stores the
+positions of the frames of S and S′. So S′ shares its frames with the next S, and a stack shares all but its newest frame with the
+stack before. An observation after a reset shares no frame, and needs no special case.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -18,26 +16,26 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled
 from perstep.randomness import Generator, uniform
+from perstep.system.memory import available_memory
 
-SLACK = 32  # one frame more for every so many transitions: the last of an episode, the first of the next
-RINGS = ("before", "after", "oldest", "action", "reward", "masked")  # an entry a transition
-WORTH_SAYING = 100_000_000  # bytes from which an allocation is announced
-MACHINE, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+SLACK = 32  # one extra frame for this many transitions, for the first observations of episodes
+RINGS = ("before", "after", "oldest", "action", "reward", "masked")  # ring buffers with one entry for each transition
+ANNOUNCED = 100_000_000  # bytes from which an allocation is announced
 
 
 class Batch(NamedTuple):
-    """A minibatch of B transitions; overwritten by the next one."""
+    """A minibatch of B transitions; the next minibatch overwrites it."""
 
     observation: NDArray[Any]  # (B, *shape)
     action: NDArray[np.int64]  # (B,)
     reward: NDArray[np.float64]  # (B,)
     next_observation: NDArray[Any]  # (B, *shape)
-    masked: NDArray[np.bool_]  # (B,) whether S′ is an end that is worth nothing
+    masked: NDArray[np.bool_]  # (B,) whether the value of S′ is 0, because an episode ended there
 
 
 @final
 class Replay:
-    """The last transitions of one environment or several, at most `capacity` of them."""
+    """The last `capacity` transitions of one or several environments."""
 
     def __init__(
         self, capacity: int, shape: tuple[int, ...], dtype: str, *, stacked: bool, num_envs: int, batch_size: int
@@ -47,21 +45,17 @@ class Replay:
         num_frames = capacity + capacity // SLACK + 2 * (depth + 1) * num_envs
         of_a_frame = np.dtype(dtype).itemsize * math.prod(frame)
         self.num_bytes = num_frames * of_a_frame + capacity * (8 * depth + 25) + num_envs * 8 * depth
-        """Memory that it takes when it is full."""
+        """Bytes of memory that a full replay takes."""
         allow(self.num_bytes, f"a replay of {capacity:,} transitions")
         self._frames = np.zeros((num_frames, *frame), dtype)  # (F, *frame)
-        self._before = np.zeros((capacity, depth), np.int32)  # (N, K) places of the frames of S
-        self._after = np.zeros((capacity, depth), np.int32)  # (N, K) of S′
-        self._oldest = np.zeros(
-            capacity, np.int64
-        )  # (N,) how many frames there had been before the oldest that it names
+        self._before = np.zeros((capacity, depth), np.int32)  # (N, K) positions of the frames of S
+        self._after = np.zeros((capacity, depth), np.int32)  # (N, K) positions of the frames of S′
+        self._oldest = np.zeros(capacity, np.int64)  # (N,) index of the oldest frame of each transition
         self._action = np.zeros(capacity, np.int64)
         self._reward = np.zeros(capacity)
         self._masked = np.zeros(capacity, np.bool_)
-        self._cursor = np.zeros(3, np.int64)  # transitions added, frames added, transitions that can still be sampled
-        self._here = np.zeros(
-            (num_envs, depth), np.int64
-        )  # the frames of each environment's S, counted from the first of all
+        self._cursor = np.zeros(3, np.int64)  # transitions added, frames added, transitions that can be sampled
+        self._here = np.zeros((num_envs, depth), np.int64)  # indices of the frames of each environment's S
         self._chosen = np.zeros(batch_size, np.int64)
         self._places = np.zeros((batch_size, depth), np.int32)
         room = (batch_size, *shape)
@@ -78,17 +72,17 @@ class Replay:
 
     @property
     def added(self) -> int:
-        """Transitions so far, those that are gone among them."""
+        """Number of transitions added so far, including those that were overwritten."""
         return int(self._cursor[0])
 
     def start(self, env: int, observation: NDArray[Any]) -> None:
-        """The first observation of environment number `env`, or one that follows no transition."""
+        """Store the first observation of environment `env`, or one that follows no transition."""
         self._here[env] = self._keep(env, observation, follows=False)
 
     def add(
         self, env: int, action: int, reward: float, next_observation: NDArray[Any], masked: bool, resume: NDArray[Any]
     ) -> None:
-        """The transition of an environment from where it stands; it goes on at `resume`, which is S′ unless S′ was cut off."""
+        """Add a transition of environment `env` from its current observation. `resume` is its next observation: S′, or a reset."""
         before = self._here[env].copy()
         after = self._keep(env, next_observation, follows=True)
         row = int(self._cursor[0]) % self.capacity
@@ -117,12 +111,12 @@ class Replay:
         return batch
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything, for a file: only what is filled of the rings."""
+        """All arrays, for a file; of the ring buffers, only the filled part."""
         rows = {name: getattr(self, f"_{name}")[: self._cursor[0]] for name in RINGS}
         return {**rows, "frames": self._frames[: self._cursor[1]], "cursor": self._cursor, "here": self._here}
 
     def restore(self, arrays: dict[str, NDArray[Any]], num_actions: int) -> None:
-        """Become the replay whose arrays these are; ValueError if they are not those of such a replay."""
+        """Load the arrays of a saved replay; ValueError if they do not fit this replay."""
         own = {name: getattr(self, f"_{name}") for name in (*RINGS, "frames", "cursor", "here")}
         added, frames, size = map(int, arrays["cursor"])
         filled = {name: min(added, self.capacity) for name in RINGS} | {"frames": min(frames, len(self._frames))}
@@ -130,7 +124,7 @@ class Replay:
             saved, shape = arrays[name], (filled.get(name, len(mine)), *mine.shape[1:])
             if saved.shape != shape or saved.dtype != mine.dtype:
                 raise ValueError(
-                    f"a replay's {name} of {saved.dtype} {saved.shape} is there instead of {mine.dtype} {shape}"
+                    f"expected {mine.dtype} {shape} for a replay's {name}, got {saved.dtype} {saved.shape}"
                 )
         _within("size", np.array([size]), min(added, self.capacity) + 1)
         _within("actions", arrays["action"], num_actions)
@@ -138,20 +132,22 @@ class Replay:
         for name in ("before", "after"):
             _within("place of a frame", arrays[name], max(filled["frames"], 1))
         for name, mine in own.items():
-            if arrays[name].shape == mine.shape and arrays[name].flags.writeable:  # a full replay, not twice in memory
+            if (
+                arrays[name].shape == mine.shape and arrays[name].flags.writeable
+            ):  # no second copy of a full replay in memory
                 setattr(self, f"_{name}", arrays[name])
             else:
                 mine[: len(arrays[name])] = arrays[name]
 
     def _keep(self, env: int, observation: NDArray[Any], *, follows: bool) -> NDArray[np.int64]:
-        """Put away the frames of an observation that are new; returns where all of them are, counted from the first of all."""
+        """Store the new frames of an observation; returns the indices of all its frames, counted from the first ever stored."""
         if not self.stacked:
             return np.array([self._put(observation)])
         here = self._here[env]
         if follows and np.array_equal(observation[:-1], self._frames[here[1:] % len(self._frames)]):
             return np.append(here[1:], self._put(observation[-1]))
         found: list[int] = []
-        for k, frame in enumerate(observation):  # a first stack often holds one frame several times
+        for k, frame in enumerate(observation):  # the first stack of an episode often repeats one frame
             same = k > 0 and np.array_equal(frame, observation[k - 1])
             found.append(found[-1] if same else self._put(frame))
         return np.array(found)
@@ -163,14 +159,14 @@ class Replay:
         return number
 
     def _age_those_before(self, row: int) -> None:
-        """Transitions are dropped in their order, so none may outlive a later one, of another environment, with older frames."""
+        """Transitions are removed in their order, so one must go before a later one of another environment with older frames."""
         for back in range(1, int(self._cursor[2]) + 1):
             if back == self.capacity or self._oldest[row - back] <= self._oldest[row]:
                 return
             self._oldest[row - back] = self._oldest[row]
 
     def _forget(self) -> None:
-        """Drop transitions whose frames have been overwritten, the oldest first."""
+        """Remove transitions whose frames have been overwritten, the oldest first."""
         added, frames, size = map(int, self._cursor)
         while size and self._oldest[(added - size) % self.capacity] < frames - len(self._frames):
             size -= 1
@@ -179,55 +175,24 @@ class Replay:
 
 def _within(what: str, numbers: NDArray[Any], end: int) -> None:
     if numbers.size and not (0 <= numbers.min() and numbers.max() < end):
-        raise ValueError(
-            f"a {what} of a replay from {numbers.min()} to {numbers.max()} is there instead of 0 to {end - 1}"
-        )
+        raise ValueError(f"expected a {what} of a replay from 0 to {end - 1}, got {numbers.min()} to {numbers.max()}")
 
 
 @compiled
 def pick(added: Any, size: Any, capacity: Any, generator: Any, chosen: Any) -> None:
-    """Rows of the ring, uniformly among the `size` last added, with replacement."""
+    """Draw rows of the ring buffer, uniformly among the last `size` rows, with replacement."""
     for b in range(chosen.shape[0]):
         chosen[b] = (added - size + np.int64(uniform(generator) * size)) % capacity
 
 
 def allow(num_bytes: int, what: str) -> None:
-    """Say how much memory is about to be taken, or refuse if there is not so much."""
+    """Print how much memory will be allocated, or raise MemoryError if it is not available."""
     free = available_memory()
     asked = f"{num_bytes / 1e9:.2f} GB"
     if free is not None and num_bytes > free:
         raise MemoryError(
             f"{what.capitalize()} needs {asked} of memory, but {free / 1e9:.2f} GB are available. Choose a smaller replay_capacity."
         )
-    if num_bytes >= WORTH_SAYING:
+    if num_bytes >= ANNOUNCED:
         there = "" if free is None else f" of {free / 1e9:.2f} GB available"
         print(f"perstep: {what} takes {asked}{there}", file=sys.stderr, flush=True)
-
-
-def available_memory() -> int | None:
-    """Bytes that can be taken without swapping: of the machine, and of the container if it has a limit. None if unknown."""
-    limits = []
-    try:
-        fields = dict(line.split(":") for line in MACHINE.read_text().splitlines())
-        limits.append(1024 * int(fields["MemAvailable"].split()[0]))
-    except (OSError, KeyError, ValueError):
-        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for limit, used, stat, cache in (
-        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
-    ):
-        try:
-            left = int((CGROUP / limit).read_text()) - int((CGROUP / used).read_text())
-        except (OSError, ValueError):  # no container, or no limit ("max")
-            continue
-        limits.append(left + _cached(CGROUP / stat, cache))
-    return min(limits, default=None)
-
-
-def _cached(stat: Path, name: str) -> int:
-    """Bytes of files that a container counts as used and gives back when they are needed."""
-    try:
-        return int(dict(line.split() for line in stat.read_text().splitlines())[name])
-    except (OSError, ValueError, KeyError):
-        return 0

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perstep.progress import Bar
-from perstep.studies.drafts import FOLDER
 from perstep.studies.engines import Engine, LocalEngine
 from perstep.studies.results import Results, Row, StudyStopped
+from perstep.studies.run_checkpoints import FOLDER
 from perstep.studies.runs import TRACE_POINTS, Unit, run
 
 
@@ -142,8 +142,8 @@ def _publish(results: Results, unit: Unit, rows: list[Row], before: int) -> Fail
     results.write(unit.study, unit.setting, rows, f"The {before} configurations that were published before it")
     if (results.folder / FOLDER).is_dir():  # compiled runs leave none, and are many
         for seed in unit.seeds:
-            if (draft := unit.draft(seed)) is not None:
-                draft.remove()
+            if (checkpoint := unit.checkpoint(seed)) is not None:
+                checkpoint.remove()
     return _failure(results.path(unit.study, unit.setting), [row["error"] for row in rows])
 
 

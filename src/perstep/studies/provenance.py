@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perstep.studies.results import publishing
+from perstep.system.processors import processor_name, usable_cores
 
 FILE = "provenance.json"
 LIBRARIES = ("perstep", "numpy", "numba", "scipy", "gymnasium", "polars", "torch", "ray")
@@ -84,16 +84,8 @@ def _git(*words: str) -> str:
 
 def machine() -> dict[str, Any]:
     """What it ran on."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"system": f"{platform.system()} {platform.release()}", "processor": _processor(), "cores": cores}
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    system = f"{platform.system()} {platform.release()}"
+    return {"system": system, "processor": processor_name(), "cores": usable_cores()}
 
 
 def write_json(path: Path, content: Any) -> None:

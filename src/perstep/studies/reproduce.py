@@ -27,7 +27,7 @@ from perstep.report.paper import tables
 from perstep.studies import catalog, games, pendulum, redpill, theory
 from perstep.studies.claims import Claim
 from perstep.studies.engine import Tally
-from perstep.studies.lock import locked
+from perstep.studies.folder_lock import locked
 from perstep.studies.provenance import write_json, write_provenance
 from perstep.studies.results import MissingRuns, Results, explained, publishing
 from perstep.studies.runs import try_out

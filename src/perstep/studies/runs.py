@@ -20,9 +20,9 @@ from perstep.algorithms import algorithm
 from perstep.recording import PENDING, REWARDS, History
 from perstep.schedules import Decay
 from perstep.studies.catalog import Setting, Study
-from perstep.studies.drafts import FOLDER, Draft
 from perstep.studies.provenance import versions
 from perstep.studies.results import COARSE_POINTS, SCHEMA, Row
+from perstep.studies.run_checkpoints import FOLDER, RunCheckpoint
 from perstep.studies.statistics import Floats
 
 TRACE_POINTS = 200  # looks at the quantiles of a traced run: more than a figure can show
@@ -40,15 +40,15 @@ class Unit:
     code: str | None = None
     """A Python file to load first, where the study is written in one: it may register the world."""
     folder: str | None = None
-    """Of the results; runs that take long leave drafts of themselves there, if this machine has it."""
+    """Of the results; long runs save checkpoints there, if this machine has the folder."""
 
-    def draft(self, seed: int) -> Draft | None:
-        """Of one of its runs, where there is a place for it."""
+    def checkpoint(self, seed: int) -> RunCheckpoint | None:
+        """The checkpoint of one of its runs; None if there is no folder for it."""
         if self.folder is None or not os.path.isdir(self.folder) or self.setting == self.study.traced:
             return None  # traces are in no file
         code = "" if self.code is None else Path(self.code).read_text(encoding="utf-8")
         about = [self.study.description(self.setting), seed, _window(self.study, self.setting), versions(), code]
-        return Draft(Path(self.folder, FOLDER), json.dumps(about))
+        return RunCheckpoint(Path(self.folder, FOLDER), json.dumps(about))
 
     def split(self, most: int = 1) -> list[Unit]:
         """Its runs, each as a unit, or at most so many together."""
@@ -59,10 +59,10 @@ class Unit:
         return [_empty_row(self.study, self.setting, seed) | {"error": error} for seed in self.seeds]
 
 
-News: TypeAlias = list[Row] | int
-"""Of a unit: its rows, or how many steps of its run have been made."""
-Work: TypeAlias = Generator[tuple[Unit, News], None, None]
-"""Units with news of them, as they come."""
+UnitUpdate: TypeAlias = list[Row] | int
+"""The rows of a unit that has ended, or the number of steps that its run has made so far."""
+UnitUpdates: TypeAlias = Generator[tuple[Unit, UnitUpdate], None, None]
+"""Units with their updates, in the order in which they arrive."""
 
 
 def run_unit(unit: Unit, tell: Callable[[int], None] | None = None) -> list[Row]:
@@ -76,20 +76,20 @@ def run(
     study: Study,
     setting: Setting,
     seed: int,
-    draft: Draft | None = None,
+    checkpoint: RunCheckpoint | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> Row:
-    """One run, as a row of the results; whatever goes wrong in it becomes the row's error. It goes on from its draft."""
+    """One run, as a row of the results; whatever goes wrong in it becomes the row's error. It continues from its checkpoint."""
     row = _empty_row(study, setting, seed)
 
     def look(agent: Agent) -> None:
-        if draft is not None:
-            draft.look(agent)
+        if checkpoint is not None:
+            checkpoint.save_if_due(agent)
         if tell is not None:
             tell(agent.steps)
 
     try:
-        agent = draft.agent(world, study.steps) if draft is not None else None
+        agent = checkpoint.load(world, study.steps) if checkpoint is not None else None
         if agent is None:
             agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
             window = _window(study, setting)
@@ -100,8 +100,8 @@ def run(
         traced = setting == study.traced
         looks = range(0, study.steps + 1, max(1, study.steps // TRACE_POINTS)) if traced else ()
         agent.learn(study.steps - agent.steps, progress=False, callback=look, snapshot_at=looks)
-        if draft is not None:
-            draft.end(agent)
+        if checkpoint is not None:
+            checkpoint.save_end(agent)
         return row | _kept(agent, study, setting)
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {error}"}
@@ -153,7 +153,7 @@ def _run_in_its_world(unit: Unit, seed: int, tell: Callable[[int], None] | None)
     if own is None:
         return run(world, study, unit.setting, seed)
     try:
-        return run(own, study, unit.setting, seed, unit.draft(seed), tell)
+        return run(own, study, unit.setting, seed, unit.checkpoint(seed), tell)
     finally:
         own.close()
 

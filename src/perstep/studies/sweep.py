@@ -12,7 +12,7 @@ from rich.table import Table
 
 from perstep.studies.catalog import setting_name
 from perstep.studies.config import UserStudy, read_study
-from perstep.studies.lock import locked
+from perstep.studies.folder_lock import locked
 from perstep.studies.results import MissingRuns, Results, publishing
 from perstep.studies.runs import try_out
 from perstep.studies.session import Orders, carry_out, new_console

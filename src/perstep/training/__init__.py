@@ -1,46 +1,45 @@
-"""Training from the command line: a task from flags, a run in a folder, exact answers beside what was learnt."""
+"""Training from the command line: a run specified by flags, its folder, and exact answers beside the learnt ones."""
 
-from perstep.training.evaluation import BUDGET, Plan
-from perstep.training.metrics import metrics_frame, moment
-from perstep.training.run import (
+from perstep.training.evaluation import EVALUATION_STEPS, EvaluationPlan
+from perstep.training.metrics import metrics_frame, run_status
+from perstep.training.run import draw, train
+from perstep.training.run_folder import (
     AGENT,
     EPISODE_RETURN,
     EVALUATIONS,
     EVENTS,
     FILES,
-    FILM,
     METRICS,
     QUANTILES,
     REWARD_RATE,
     RUN,
-    Interrupted,
-    draw,
+    VIDEO,
     is_current,
     read_record,
-    train,
 )
-from perstep.training.task import Task, open_world
+from perstep.training.run_spec import RunSpec, make_world
+from perstep.training.training_loop import Interrupted
 
 __all__ = [
     "AGENT",
-    "BUDGET",
     "EPISODE_RETURN",
     "EVALUATIONS",
+    "EVALUATION_STEPS",
     "EVENTS",
     "FILES",
-    "FILM",
     "METRICS",
     "QUANTILES",
     "REWARD_RATE",
     "RUN",
+    "VIDEO",
+    "EvaluationPlan",
     "Interrupted",
-    "Plan",
-    "Task",
+    "RunSpec",
     "draw",
     "is_current",
+    "make_world",
     "metrics_frame",
-    "moment",
-    "open_world",
     "read_record",
+    "run_status",
     "train",
 ]

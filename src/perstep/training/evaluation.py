@@ -1,4 +1,4 @@
-"""Evaluations while a run goes on: the policy of the moment in a world of its own, so that nothing that is learnt changes."""
+"""Evaluations during a run: the current policy acts in a separate copy of the world, so that evaluations change no result."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from perstep.storage import BadFile, published
 if TYPE_CHECKING:
     import polars
 
-BUDGET = 10_000  # steps of an evaluation, unless told otherwise
-STREAM = 5  # of the agent's randomness, for the seeds of evaluations
+EVALUATION_STEPS = 10_000  # of each evaluation, by default
+STREAM = 5  # branch of the agent's generator that gives the seeds of evaluations
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """When a run evaluates its agent, and for how long."""
+class EvaluationPlan:
+    """When a run evaluates its agent, and for how many steps."""
 
     every: int
-    """Steps from one evaluation to the next: it happens after each multiple of it."""
-    num_steps: int = BUDGET
-    """Budget of steps of an evaluation."""
+    """Steps between two evaluations: the agent is evaluated at each multiple of this number."""
+    num_steps: int = EVALUATION_STEPS
+    """Number of steps of each evaluation."""
     deterministic: bool = False
-    """No exploration."""
+    """Whether to evaluate without exploration."""
 
     def __post_init__(self) -> None:
         count("evaluate_every", self.every, 1)
@@ -37,26 +37,28 @@ class Plan:
 
 
 @final
-class Evaluations:
-    """The evaluations of a run, one row each, in a file that is published anew with each of them."""
+class EvaluationLog:
+    """Evaluates the agent of a run, and keeps one row for each evaluation in a file, published again after each."""
 
-    def __init__(self, path: Path, plan: Plan, agent: Agent) -> None:
-        """Rows after the agent's step are forgotten: it will come there again."""
-        refuse_the_only_world(agent)
+    def __init__(self, path: Path, plan: EvaluationPlan, agent: Agent) -> None:
+        """Rows of later steps than the agent's are dropped: a resumed run will evaluate there again."""
+        require_second_world(agent)
         self.path, self.plan = path, plan
         self._rows = [row for row in read_rows(path) if row["step"] <= agent.steps]
 
-    def next(self, step: int) -> int:
-        """The first step after this one at which there is something to do."""
+    def next_step(self, step: int) -> int:
+        """The step of the next evaluation after this step."""
         return step - step % self.plan.every + self.plan.every
 
-    def due(self, step: int) -> bool:
-        """Whether the agent is to be evaluated now."""
+    def is_due(self, step: int) -> bool:
+        """Whether the agent is to be evaluated at this step."""
         return step > 0 and step % self.plan.every == 0 and all(row["step"] != step for row in self._rows)
 
-    def make(self, agent: Agent) -> Evaluation:
-        """Evaluate the agent and publish a row about it."""
-        seed = int(make_generator(agent.config.seed, STREAM, agent.steps)[0] >> 33)  # another one every time, below 2³¹
+    def evaluate(self, agent: Agent) -> Evaluation:
+        """Evaluate the agent, and publish the row of this evaluation."""
+        seed = int(
+            make_generator(agent.config.seed, STREAM, agent.steps)[0] >> 33
+        )  # below 2³¹, another seed at each step
         earned = agent.evaluate(self.plan.num_steps, self.plan.deterministic, seed)
         rows = [*self._rows, row_of(agent.steps, earned, self.plan, seed)]
         with published(self.path) as draft:
@@ -65,8 +67,8 @@ class Evaluations:
         return earned
 
 
-def row_of(step: int, earned: Evaluation, plan: Plan, seed: int) -> dict[str, Any]:
-    """An evaluation as numbers."""
+def row_of(step: int, earned: Evaluation, plan: EvaluationPlan, seed: int) -> dict[str, Any]:
+    """The row of one evaluation."""
     returns = earned.episode_returns
     return {
         "step": step,
@@ -80,7 +82,7 @@ def row_of(step: int, earned: Evaluation, plan: Plan, seed: int) -> dict[str, An
 
 
 def frame(rows: list[dict[str, Any]]) -> polars.DataFrame:
-    """One row an evaluation: step, average_reward, episode_return (mean; NaN if no episode ended), episodes, num_steps, …"""
+    """One row for each evaluation; episode_return is the mean over its episodes, NaN if no episode ended."""
     import polars
 
     return polars.DataFrame(
@@ -98,7 +100,7 @@ def frame(rows: list[dict[str, Any]]) -> polars.DataFrame:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file that `Evaluations` wrote; none where there is no file."""
+    """The rows of a file that `EvaluationLog` wrote; empty if there is no file."""
     import polars
 
     if not path.exists():
@@ -107,25 +109,27 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         found = polars.read_parquet(path)
     except (OSError, polars.exceptions.PolarsError) as error:
         raise BadFile(
-            f"{path} cannot be read: {error}. Move it away to go on without the evaluations in it."
+            f"{path} cannot be read: {error}. Move the file away to continue without its evaluations."
         ) from error
     if found.schema != frame([]).schema:
-        raise BadFile(f"{path} holds {', '.join(found.columns)}, not the evaluations of a run. Move it away to go on.")
+        raise BadFile(
+            f"Expected evaluations of a run in {path}, got the columns {', '.join(found.columns)}. Move the file away to continue."
+        )
     return found.to_dicts()
 
 
-def refuse_the_only_world(agent: Agent) -> None:
-    """An evaluation in the world that the agent learns in would change what it learns, so another must be there to be made."""
+def require_second_world(agent: Agent) -> None:
+    """Refuse a world that cannot be created a second time: an evaluation in the agent's own world would change what it learns."""
     if agent.mdp is not None:
         return
     world = agent._gymnasium_world()
     try:
-        another, why = world._copy(), "it does not say how it is made"
-    except Exception as error:  # whatever the world says to being made twice
-        another, why = None, str(error)
+        another, reason = world._copy(), "it has no specification to create it from"
+    except Exception as error:  # whatever error the world raises
+        another, reason = None, str(error)
     if another is None:
         raise ValueError(
-            f"To evaluate while it learns, an agent needs its world a second time, but {world.env} cannot be made again: {why}. "
-            "Leave --evaluate-every out, and evaluate at the end."
+            f"To evaluate an agent during a run, its world must be created a second time, but {world.env} cannot be: {reason}. "
+            "Leave out --evaluate-every, and evaluate at the end."
         )
     another.close()

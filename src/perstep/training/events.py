@@ -1,4 +1,4 @@
-"""A run in TensorBoard: what it earns and how fast as curves, the reward quantiles as a distribution."""
+"""TensorBoard events of a run: reward and speed as curves, the reward quantiles as a distribution."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from perstep.agents.agent import Agent, Evaluation
 from perstep.recording import EPISODES, RETURNS, REWARDS
 from perstep.training.metrics import learning
 
-FLUSH = 10  # seconds that TensorBoard waits for what is written
-BUCKETS = 30  # of the distribution of the quantiles
+FLUSH_SECONDS = 10  # between two writes to the file
+BUCKETS = 30  # of the histogram of the quantiles
 
 
 class Totals(NamedTuple):
-    """What an agent has earned in all its life until a moment."""
+    """What an agent has earned since its first step, at some time."""
 
     time: float
     steps: int
@@ -30,14 +30,14 @@ class Totals(NamedTuple):
 
 @final
 class EventWriter:
-    """A callback of `learn` that leaves TensorBoard's events in a folder.
+    """A callback for `learn` that writes TensorBoard events to a folder.
 
         with EventWriter("runs/a", every=1000) as events:
             agent.learn(1_000_000, callback=events)
 
-    `every`: so many steps go by from one entry to the next, or a few more. `begin`: an agent that goes on, or its step (then its
-    first stretch is in no entry, since nobody knows what it had earned before); what was written for later steps by a process
-    that has since been killed no longer counts. Nothing that is learnt changes.
+    `every`: at least this many steps between two entries. `begin`: an agent that resumes, or its step. With a step alone, the first
+    chunk of learning is in no entry, because the rewards before it are unknown. Entries of later steps, from a process that was
+    killed, no longer count. The callback changes no result.
     """
 
     def __init__(self, folder: str | os.PathLike[str], every: int = 1, begin: int | Agent = 0) -> None:
@@ -45,9 +45,9 @@ class EventWriter:
             from tensorboard.compat.proto.event_pb2 import Event, SessionLog
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ModuleNotFoundError as error:
-            raise ImportError("TensorBoard is not here: pip install 'perstep[deep]'") from error
+            raise ImportError("TensorBoard is not installed. Install it: pip install 'perstep[deep]'") from error
         self._event: Any = Event
-        self._writer: Any = EventFileWriter(os.fspath(folder), flush_secs=FLUSH)
+        self._writer: Any = EventFileWriter(os.fspath(folder), flush_secs=FLUSH_SECONDS)
         self._every = every
         self._last: Totals | None = None  # at the last entry
         if isinstance(begin, Agent):
@@ -55,23 +55,23 @@ class EventWriter:
         elif begin == 0:
             self._last = Totals(time.monotonic(), 0, 0.0, 0.0, 0.0)
         self._written = begin
-        start = SessionLog(status=SessionLog.START)  # strikes out all events from this step on
+        start = SessionLog(status=SessionLog.START)  # TensorBoard then ignores all earlier events from this step on
         self._writer.add_event(Event(wall_time=time.time(), step=begin + 1, session_log=start))
 
     @property
     def last_step(self) -> int:
-        """Up to which there are entries."""
+        """Step of the last entry."""
         return self._written
 
     def __call__(self, agent: Agent) -> None:
-        """Write an entry, if it is time for one."""
+        """Write an entry, if `every` steps have passed since the last one."""
         if self._last is None:
             self._last = totals(agent)
         elif agent.steps - self._last.steps >= self._every:
             self.write(agent)
 
     def write(self, agent: Agent) -> None:
-        """An entry at the agent's step, about what has happened since the last one."""
+        """Write an entry at the agent's step, about the steps since the last entry."""
         now = totals(agent)
         self._add(agent.steps, {"average_reward": agent.average_reward, **learning(agent), **since(self._last, now)})
         if agent.config.rule_row.has_reward_quantiles and np.isfinite(agent.reward_quantiles).all():
@@ -79,18 +79,18 @@ class EventWriter:
         self._last, self._written = now, agent.steps
 
     def write_evaluation(self, step: int, earned: Evaluation) -> None:
-        """What the agent earned without learning after so many steps."""
+        """Write the result of an evaluation at this step."""
         numbers = {"evaluation/average_reward": earned.average_reward}
         if earned.episode_returns.size:
             numbers["evaluation/episode_return"] = float(earned.episode_returns.mean())
         self._add(step, numbers)
 
     def flush(self) -> None:
-        """Write what is waiting."""
+        """Write all pending events to the file."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Write what is waiting, and no more."""
+        """Write all pending events, and close the file."""
         self._writer.close()
 
     def _add(self, step: int, numbers: dict[str, float]) -> None:
@@ -113,7 +113,7 @@ class EventWriter:
 
 
 def histogram(values: NDArray[np.float64]) -> Any:
-    """Values as TensorBoard counts them: how many up to each limit."""
+    """A histogram in the format of TensorBoard: the number of values in each bucket, and its upper limit."""
     from tensorboard.compat.proto.summary_pb2 import HistogramProto
 
     counts, edges = np.histogram(values, bins=min(values.size, BUCKETS))
@@ -123,7 +123,7 @@ def histogram(values: NDArray[np.float64]) -> Any:
 
 
 def totals(agent: Agent) -> Totals:
-    """From the record, which never forgets a reward although it merges its rows."""
+    """The totals of an agent, from its record: merging rows keeps their sums."""
     history, pending = agent.history, agent.history.record.pending
     filled = slice(len(history))
     return Totals(
@@ -136,7 +136,7 @@ def totals(agent: Agent) -> Totals:
 
 
 def since(last: Totals | None, now: Totals) -> dict[str, float]:
-    """What was earned between two moments, and how fast it went."""
+    """Reward per step, speed and mean episode return between two totals."""
     if last is None or now.steps <= last.steps:
         return {}
     steps = now.steps - last.steps

@@ -1,4 +1,5 @@
-"""A run that cannot go on because its numbers, or those of its world, are none: what was wrong, and where the agent is saved."""
+"""A run that cannot continue, because an estimate, a loss, a reward or an observation is NaN or infinite: what was wrong, and
+where the last checkpoint is."""
 
 from __future__ import annotations
 
@@ -6,21 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perstep.agents.agent import Agent, Diverged
-from perstep.agents.deep_q import DeepQ
+from perstep.agents.network_agent import NetworkAgent
 from perstep.interaction.behaviour import BadReward
 
 
-def in_words(
+def explained_failure(
     error: ArithmeticError | ValueError, agent: Agent, path: Path, save: Callable[[], None]
 ) -> ArithmeticError | ValueError:
-    """The error to raise instead. An agent that refused to learn from a bad batch or step is as it was before, and is saved."""
-    if isinstance(error, ValueError):  # of the world's rewards and observations, before they are learnt from
-        if not agent.steps or not is_sound(agent):
+    """The error to raise instead, with the path of the checkpoint.
+
+    An agent that refused a bad batch or a bad step is unchanged by it, and is saved first.
+    """
+    if isinstance(error, ValueError):  # a reward or an observation, refused before the agent learnt from it
+        if not agent.steps or not is_finite(agent):
             return error
         save()
         kind = BadReward if isinstance(error, BadReward) else ValueError
         return kind(f"Stopped at step {agent.steps:,}. {error} The checkpoint is {path}")
-    if isinstance(agent, DeepQ) and is_bad_loss(error):
+    if isinstance(agent, NetworkAgent) and is_bad_loss(error):
         save()
         return type(error)(f"Stopped at step {agent.steps:,}. {error} The checkpoint is {path}")
     if isinstance(error, Diverged) and path.exists():
@@ -28,8 +32,8 @@ def in_words(
     return error
 
 
-def is_sound(agent: Agent) -> bool:
-    """Whether an agent may replace its last checkpoint: it is looked at between stretches of learning only."""
+def is_finite(agent: Agent) -> bool:
+    """Whether the agent may replace its last checkpoint. An agent checks its estimates only between chunks of learning."""
     try:
         agent._check_finite()
     except Diverged:
@@ -38,7 +42,7 @@ def is_sound(agent: Agent) -> bool:
 
 
 def is_bad_loss(error: ArithmeticError) -> bool:
-    """Whether a deep learner met a loss that is not a number."""
-    from perstep.deep.learner import BadLoss  # PyTorch is here, since a deep agent is
+    """Whether the error is a NaN or infinite loss of a deep agent."""
+    from perstep.deep.learner import BadLoss  # a deep agent exists, so PyTorch is installed
 
     return isinstance(error, BadLoss)

@@ -1,4 +1,4 @@
-"""Flags: those of every training run, and one for each setting of the algorithm that is named."""
+"""The flags of `perstep train`: those of every run, and one flag for each setting of the algorithm."""
 
 from __future__ import annotations
 
@@ -18,93 +18,110 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, Suppress, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from perstep.algorithms import Algorithm
+from perstep.algorithms import ALGORITHMS, Algorithm
 from perstep.schedules import Decay
-from perstep.training.evaluation import BUDGET, Plan
-from perstep.training.task import Task
+from perstep.training.evaluation import EVALUATION_STEPS, EvaluationPlan
+from perstep.training.run_spec import RunSpec
 
 Flags = TypeVar("Flags")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainFlags:
-    """What every training run can be told."""
+    """Train an agent in a world."""
 
     world: Annotated[Positional[str], arg(metavar="WORLD")]
-    """Id of a Gymnasium environment, as perstep/RedPillBluePill-v0."""
+    """Id of a Gymnasium environment, for example perstep/RedPillBluePill-v0."""
     steps: int
-    """How long the agent's life is, in steps; with --resume, steps already made count."""
+    """Total number of steps of the agent; with --resume, this includes the steps already made."""
     out: Path
-    """Folder for the agent, its metrics and figures."""
+    """Folder for the agent, its metrics and its figures."""
     resume: bool = False
-    """Go on with the run in the folder, where there is one."""
+    """Continue the run in the folder, if there is one."""
     checkpoint_every: int | None = None
-    """Steps between two checkpoints; about a twentieth of the run unless given. Does not change what is learnt."""
+    """Steps between two checkpoints; by default about a twentieth of the run. Does not change what is learnt."""
     evaluate_every: int | None = None
-    """Steps between two evaluations on the way, in a world of their own. Does not change what is learnt."""
+    """Steps between two evaluations during the run, in a separate copy of the world. Does not change what is learnt."""
     evaluate_steps: int | None = None
-    """How long an evaluation is; 10000 steps unless given."""
+    """Number of steps of each evaluation; 10000 by default."""
     evaluate_deterministic: bool = False
-    """No exploration in evaluations."""
+    """Evaluate without exploration."""
     tensorboard: bool = False
-    """Leave events for TensorBoard in the folder."""
+    """Write events for TensorBoard to the folder."""
     film: bool = False
-    """Leave film.gif, the agent at the end in its world, in the folder."""
+    """Record film.gif, a video of the agent at the end of the run, in the folder."""
     world_settings: tuple[str, ...] = ()
-    """Settings of the world, as order=accept-first num_servers=5."""
+    """Settings of the world, for example order=accept-first num_servers=5."""
     quiet: bool = False
-    """Show nothing while it learns."""
+    """Show nothing during the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionFlags(TrainFlags):
-    """What a training run of a prediction algorithm can be told."""
+    """Train an agent that predicts the values of a policy."""
 
     policy: str = "uniform"
-    """The policy to predict: uniform, or a .json or .npy file of actions (S,) or probabilities (S, A)."""
+    """The policy whose values are predicted: uniform, or a .json or .npy file of actions (S,) or probabilities (S, A)."""
 
 
-def train_task(cell: Algorithm, words: list[str]) -> tuple[Any, Task]:
-    """The flags of one algorithm: those of every run, and a flag for each of its settings."""
-    # Checked by the config itself, whose sentences are better: here only read. The rule comes with the name.
+def algorithm_position(words: list[str]) -> int | None:
+    """Position of the algorithm among the words of `perstep train`; None if there is none. The value of a flag, as in --out q, is
+    no algorithm."""
+    switches = {
+        f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(TrainFlags) if field.default is False
+    }
+    for i, word in enumerate(words):
+        flag = words[i - 1].replace("_", "-") if i else ""
+        takes_value = flag.startswith("--") and "=" not in flag and flag not in switches
+        if word in ALGORITHMS and not takes_value:
+            return i
+    return None
+
+
+def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
+    """Read the flags of one algorithm: those of every run, and a flag for each of its settings."""
+    # Values are only read here: the config checks them, with better error messages. The algorithm gives the rule.
     settings: Any = dataclasses.make_dataclass(
-        f"{cell.learner.agent} settings",
-        [("rule", Suppress[str], dataclasses.field(default=cell.rule))],
-        bases=(cell.config,), frozen=True, kw_only=True, namespace={"__post_init__": lambda self: None},
+        f"{row.learner.agent} settings",
+        [("rule", Suppress[str], dataclasses.field(default=row.rule))],
+        bases=(row.config,), frozen=True, kw_only=True, namespace={"__post_init__": lambda self: None},
     )  # fmt: skip
-    common = PredictionFlags if not cell.learner.control else TrainFlags
+    common = TrainFlags if row.learner.control else PredictionFlags
+    defaults = partial(settings, **row.settings)
     kind = dataclasses.make_dataclass(
         "Flags",
-        [("settings", Annotated[settings, OmitArgPrefixes], dataclasses.field(default_factory=partial(settings, **cell.settings)))],
+        [("settings", Annotated[settings, OmitArgPrefixes], dataclasses.field(default_factory=defaults))],
         bases=(common,), frozen=True, kw_only=True,
     )  # fmt: skip
-    kind.__doc__ = f"{cell.name}: the rule {cell.rule} with {cell.learner.agent} ({cell.source})."
-    names = [field.name for field in dataclasses.fields(cell.config) if field.name != "rule"]
-    flags: Any = parsed(kind, f"perstep train {cell.name}", words, also=names)
-    config = cell.config.of({name: getattr(flags.settings, name) for name in (*names, "rule")})
-    return flags, Task(
-        algorithm=cell.name, world=flags.world, config=config, world_settings=pairs(flags.world_settings),
+    kind.__doc__ = f"{row.name}: the rule {row.rule} with {row.learner.agent} ({row.source})."
+    names = [field.name for field in dataclasses.fields(row.config) if field.name != "rule"]
+    flags: Any = parsed(kind, f"perstep train {row.name}", words, also=names)
+    config = row.config.of({name: getattr(flags.settings, name) for name in (*names, "rule")})
+    return flags, RunSpec(
+        algorithm=row.name, world=flags.world, config=config, world_settings=pairs(flags.world_settings),
         policy=getattr(flags, "policy", "uniform"),
     )  # fmt: skip
 
 
-def evaluation_plan(flags: TrainFlags) -> Plan | None:
-    """What a run is told about evaluations; None if there are none."""
+def evaluation_plan(flags: TrainFlags) -> EvaluationPlan | None:
+    """The evaluations that the flags ask for; None if they ask for none."""
     if flags.evaluate_every is None:
         if flags.evaluate_steps is not None or flags.evaluate_deterministic:
-            raise ValueError("How to evaluate is given, but not when. Add --evaluate-every.")
+            raise ValueError(
+                "--evaluate-steps and --evaluate-deterministic need --evaluate-every. Add it, or leave them out."
+            )
         return None
-    budget = BUDGET if flags.evaluate_steps is None else flags.evaluate_steps
-    return Plan(every=flags.evaluate_every, num_steps=budget, deterministic=flags.evaluate_deterministic)
+    num_steps = EVALUATION_STEPS if flags.evaluate_steps is None else flags.evaluate_steps
+    return EvaluationPlan(every=flags.evaluate_every, num_steps=num_steps, deterministic=flags.evaluate_deterministic)
 
 
 def pairs(words: Iterable[str]) -> dict[str, Any]:
-    """name=value …, a value as JSON where it is JSON."""
+    """The settings in words of the form name=value. A value that is not JSON is a string."""
     settings: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not (name and equals):
-            raise ValueError(f"A setting of a world is written name=value, but {word!r} came.")
+            raise ValueError(f"Expected a setting of a world as name=value, got {word!r}.")
         try:
             settings[name] = json.loads(value)
         except json.JSONDecodeError:
@@ -115,7 +132,7 @@ def pairs(words: Iterable[str]) -> dict[str, Any]:
 def parsed(
     kind: type[Flags], command: str, words: list[str], *, also: Iterable[str] = (), description: str | None = None
 ) -> Flags:
-    """The flags of a command; one that does not exist is refused with the nearest. `also`: flags of settings inside `kind`."""
+    """Read the flags of a command. An unknown flag is refused, with the most similar one. `also`: settings inside `kind`."""
     names = (*(field.name for field in dataclasses.fields(kind)), *also)  # type: ignore[arg-type]
     known = ["--help", *(f"--{name.replace('_', '-')}" for name in names)]
     for word in words:
@@ -140,12 +157,10 @@ def parsed(
 
 
 def sentence(box: str) -> str:
-    """The box in which tyro says what is wrong with flags, as a line: its first part, without the help that is indented there."""
-    lines = re.sub(r"\x1b\[[\d;]*m", "", box).splitlines()[1:]  # without colours and title
+    """The error in tyro's box as one line: its first part, without the indented help."""
+    lines = re.sub(r"\x1b\[[\d;]*m", "", box).splitlines()[1:]  # without colours and the title
     told: list[str] = []
-    for line in (
-        line.rstrip("│ ")[2:] for line in lines
-    ):  # without the frame, which there is only where it can be printed
+    for line in (line.rstrip("│ ")[2:] for line in lines):  # without the frame of the box
         if set(line) and set(line) <= set("─-╯"):
             if told:
                 break
@@ -157,7 +172,7 @@ def sentence(box: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A question after the name that was probably meant, or nothing."""
+    """A question with the most similar known word; empty if none is similar."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -167,21 +182,29 @@ def _whole(text: str) -> int:
     try:
         return int(float(text)) if "e" in text.lower() and float(text).is_integer() else int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a whole number, as 1000000 or 1e6.") from None
+        raise ValueError(f"Expected a whole number such as 1000000 or 1e6, got {text!r}.") from None
 
 
 def _step_size(text: str) -> Any:
-    """A number, or SCALE:POWER for a step that falls as SCALE / (1 + visits)^POWER."""
+    """A number, or SCALE:POWER for a step size that decays as SCALE / (1 + visits)^POWER."""
     scale, colon, power = text.partition(":")
     try:
         numbers = float(scale), float(power) if colon else 0.0
     except ValueError:
-        raise ValueError(f"{text!r} is neither a number, as 0.01, nor SCALE:POWER, as 0.5:0.8.") from None
+        raise ValueError(f"Expected a number such as 0.01, or SCALE:POWER such as 0.5:0.8, got {text!r}.") from None
     return Decay(*numbers) if colon else numbers[0]
 
 
+def _reference(text: str) -> Any:
+    """A word, or a pair [OBSERVATION, ACTION] in JSON."""
+    try:
+        return tuple(json.loads(text)) if text.startswith("[") else text
+    except json.JSONDecodeError:
+        raise ValueError(f"Expected a word or a pair such as [3, 0], got {text!r}.") from None
+
+
 def _registry() -> ConstructorRegistry:
-    """How flags are read where tyro's own way is not meant."""
+    """How flags are read where it differs from tyro's way: step sizes, whole numbers, and a word or a pair."""
     registry = ConstructorRegistry()
 
     @registry.primitive_rule
@@ -194,6 +217,8 @@ def _registry() -> ConstructorRegistry:
 
         if Decay in get_args(info.type):
             return read("FLOAT|SCALE:POWER", _step_size, float, Decay, type(None))
+        if get_args(info.type) == (str, tuple[Any, int]):  # otherwise tyro makes a subcommand for each
+            return read("STR|[OBSERVATION,ACTION]", _reference, str, tuple)
         return read("INT", _whole, int) if info.type is int else None
 
     return registry

@@ -1,4 +1,4 @@
-"""The numbers of a run: those of the moment, and all of them as a table, from the record that the agent carries."""
+"""The numbers of a run, from the agent's record: its status at one step, and the metrics of all steps as a table."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perstep.agents.agent import Agent
-from perstep.live import Moment
 from perstep.recording import EPISODES, PENDING, RETURNS, REWARDS, mean_return
 from perstep.storage import published
+from perstep.terminal import RunStatus
 
 if TYPE_CHECKING:
     import polars
 
 
-def moment(agent: Agent) -> Moment:
-    """What there is to see of an agent now: means over the last twentieth of its life."""
+def run_status(agent: Agent) -> RunStatus:
+    """The status of an agent now: means over the last twentieth of its steps."""
     history = agent.history
     rows = max(1, len(history) // 20)
     rate = float(np.mean(history.reward_rate[-rows:])) if len(history) else float("nan")
     window = history.window * min(rows, len(history))
     episode_return, episodes = last_episodes(agent, rows)
-    return Moment(
+    return RunStatus(
         agent.steps,
         agent.average_reward,
         rate,
@@ -36,7 +36,7 @@ def moment(agent: Agent) -> Moment:
 
 
 def last_episodes(agent: Agent, rows: int) -> tuple[float, int]:
-    """Mean return and number of the episodes that ended in the last rows of the record, or in the last row that has any."""
+    """Mean return and number of the episodes in the last rows of the record, or in the last row that has an episode."""
     record = agent.history.record
     filled = len(agent.history)
     ended = np.append(record.episodes[:filled], record.pending[EPISODES])
@@ -49,15 +49,15 @@ def last_episodes(agent: Agent, rows: int) -> tuple[float, int]:
 
 
 def learning(agent: Agent) -> dict[str, float]:
-    """The loss of the last minibatch and the exploration of an agent that has such."""
+    """The loss of the last minibatch and ε, of agents that have them."""
     found = {"loss": getattr(agent, "last_loss", None), "epsilon": getattr(agent, "epsilon", None)}
     return {name: value for name, value in found.items() if isinstance(value, float)}
 
 
 def metrics_frame(agent: Agent) -> polars.DataFrame:
-    """One row a window: step, window, reward_rate, average_reward, theta_1 …, episodes, episode_return; the last may be shorter.
+    """One row for each window: step, window, reward_rate, average_reward, theta_1 …, episodes, episode_return.
 
-    Taken from the record that the agent carries, so rows depend on nothing but the steps made.
+    The last window may be shorter. The rows come from the agent's record, so they depend only on the number of steps.
     """
     import polars
 
@@ -81,6 +81,6 @@ def metrics_frame(agent: Agent) -> polars.DataFrame:
 
 
 def write_metrics(agent: Agent, path: Path) -> None:
-    """Publish the metrics as they are now."""
+    """Publish the current metrics."""
     with published(path) as draft:
         metrics_frame(agent).write_parquet(draft)

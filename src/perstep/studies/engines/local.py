@@ -1,42 +1,42 @@
-"""All cores of this machine: compiled runs in threads, which hold no lock, and all other runs in processes."""
+"""The engine that uses all cores of this machine: threads for compiled runs, which hold no lock, processes for all others."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from perstep.studies.engines.crew import work_in_processes
+from perstep.studies.engines.process_pool import work_in_processes
 from perstep.studies.results import Row
-from perstep.studies.runs import Unit, Work, is_compiled, run_unit
+from perstep.studies.runs import Unit, UnitUpdates, is_compiled, run_unit
+from perstep.system.processors import usable_cores
 
-SHORT = 2_000_000  # steps, less than a second of most algorithms
+BATCH_STEPS = 2_000_000  # of the short runs that a thread gets at once: less than a second for most algorithms
 
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Threads and processes, as many as there are cores unless told otherwise."""
+    """Threads and processes, as many as there are cores unless `cores` is given."""
 
     cores: int | None = None
     name: str = "local"
 
-    def work(self, units: Sequence[Unit]) -> Work:
+    def work(self, units: Sequence[Unit]) -> UnitUpdates:
         """The rows of all units, run by run."""
-        cores = self.cores or len(os.sched_getaffinity(0))
+        cores = self.cores or usable_cores()
         compiled = [unit for unit in units if is_compiled(unit.study, unit.code)]
         others = [unit for unit in units if not is_compiled(unit.study, unit.code)]
-        yield from _work_in_threads([few for unit in compiled for few in unit.split(_together(unit, cores))], cores)
+        yield from _work_in_threads([part for unit in compiled for part in unit.split(_batch(unit, cores))], cores)
         yield from work_in_processes([run for unit in others for run in unit.split()], cores)
 
 
-def _together(unit: Unit, cores: int) -> int:
-    """Runs to hand out at once: for short ones, to hand out each alone would cost more than it is worth."""
-    return max(1, min(SHORT // unit.study.steps, -(-len(unit.seeds) // cores)))
+def _batch(unit: Unit, cores: int) -> int:
+    """Number of runs that a thread gets at once: to hand out short runs one by one would cost more than to run them."""
+    return max(1, min(BATCH_STEPS // unit.study.steps, -(-len(unit.seeds) // cores)))
 
 
-def _work_in_threads(runs: Sequence[Unit], threads: int) -> Work:
+def _work_in_threads(runs: Sequence[Unit], threads: int) -> UnitUpdates:
     done: SimpleQueue[tuple[Unit, Future[list[Row]]]] = SimpleQueue()
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -46,5 +46,5 @@ def _work_in_threads(runs: Sequence[Unit], threads: int) -> Work:
             for _ in runs:
                 unit, ended = done.get()
                 yield unit, ended.result()
-        finally:  # if somebody stopped: the runs that wait are not worth waiting for
+        finally:  # after an exception, or if the caller stops: runs that have not begun are cancelled
             pool.shutdown(wait=False, cancel_futures=True)

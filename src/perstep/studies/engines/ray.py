@@ -1,6 +1,6 @@
-"""Many machines: every unit is a task of a Ray cluster, with one core of its own, and is tried again where its worker dies.
+"""The engine that uses many machines: every unit is a task of a Ray cluster with one core, retried if its worker dies.
 
-Only this process writes results, so the machines need no common disk.
+Only this process writes results, so the machines need no shared disk.
 """
 
 from __future__ import annotations
@@ -8,33 +8,33 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from perstep.algorithms import algorithm
 from perstep.studies.results import Row
-from perstep.studies.runs import Unit, Work, is_compiled, run_unit
+from perstep.studies.runs import Unit, UnitUpdates, is_compiled, run_unit
+from perstep.system.processors import usable_cores
+from perstep.system.signals import restored_handlers
 
 RETRIES = 3  # of a unit whose worker or machine died
-GPU_SHARE = 0.25  # of a GPU for a run with a network, where the cluster has any: such networks are small
-KNOCK = 10.0  # seconds in which a cluster should answer
-OBJECT_STORE = 256 * 2**20  # bytes on this machine for rows on their way; by itself Ray takes a third of the memory
+GPU_SHARE = 0.25  # of a GPU for each run with a network, if the cluster has GPUs: the networks are small
+CONNECT_TIMEOUT = 10.0  # seconds in which a cluster must answer
+OBJECT_STORE = 256 * 2**20  # bytes on this machine for rows in transit; Ray's default is a third of the memory
 
 
 @dataclass(frozen=True)
 class RayEngine:
-    """A cluster by its address; without one, Ray as it runs in this process already, or started on this machine."""
+    """The cluster at `address`; without an address, the Ray that this process already runs, or one started on this machine."""
 
     address: str | None = None
     name: str = "ray"
 
-    def work(self, units: Sequence[Unit]) -> Work:
-        """The rows of all units: compiled ones whole, since their runs are short, the others run by run."""
+    def work(self, units: Sequence[Unit]) -> UnitUpdates:
+        """The rows of all units: those of a compiled unit together, since its runs are short, the others run by run."""
         ray = _imported()
         tasks = [task for unit in units for task in ([unit] if is_compiled(unit.study, unit.code) else unit.split())]
         with _connected(ray, self.address):
@@ -53,7 +53,7 @@ class RayEngine:
 
 
 def _needs(unit: Unit, gpus: float) -> dict[str, Any]:
-    """What a task asks of the machine that takes it."""
+    """The resources that a task requests."""
     needs: dict[str, Any] = {"num_cpus": 1, "max_retries": RETRIES}
     device = {**unit.study.fixed, **unit.setting}.get("device", "auto")
     if gpus and device != "cpu" and algorithm(unit.study.algorithm).learner.values == "network":
@@ -62,7 +62,7 @@ def _needs(unit: Unit, gpus: float) -> dict[str, Any]:
 
 
 def _rows(ray: Any, reference: Any, unit: Unit) -> list[Row]:
-    """What came of a unit; that its worker died again and again is its failure, not the study's."""
+    """The rows of a unit. If its worker died in every attempt, that is a failure of the unit, not of the study."""
     try:
         return ray.get(reference)  # type: ignore[no-any-return]
     except ray.exceptions.RayError as error:
@@ -82,22 +82,22 @@ def _imported() -> Any:
 
 @contextlib.contextmanager
 def _connected(ray: Any, address: str | None) -> Iterator[None]:
-    """Ray for as long as the study needs it; one that was there before stays."""
+    """Connect to Ray, and disconnect at the end; a connection that existed before stays."""
     if ray.is_initialized():
         yield
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-    with _kept_signals():
+    with restored_handlers():  # Ray replaces the handler of SIGTERM, and does not restore it
         try:
             if address is None:
                 with _path_for_workers():
-                    cores = len(os.sched_getaffinity(0))
+                    cores = usable_cores()
                     ray.init(
                         "local", num_cpus=cores, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet
                     )
             else:
-                _knock(address)
+                _check_address(address)
                 ray.init(address, **quiet)
         except (OSError, ValueError) as error:
             where = "on this machine" if address is None else f"at {address}"
@@ -108,17 +108,17 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
             ray.shutdown()
 
 
-def _knock(address: str) -> None:
-    """Ray itself would wait minutes for a machine that does not answer."""
+def _check_address(address: str) -> None:
+    """Fail fast if no machine answers at the address: Ray itself would wait for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
-        with socket.create_connection((host, int(port)), timeout=KNOCK):
+        with socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT):
             pass
 
 
 @contextlib.contextmanager
 def _path_for_workers() -> Iterator[None]:
-    """Let the processes of a Ray that starts here import what this one can; elsewhere perstep has to be installed."""
+    """Let the workers of a Ray started on this machine import what this process can. Elsewhere perstep must be installed."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     try:
@@ -128,14 +128,3 @@ def _path_for_workers() -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
-
-
-@contextlib.contextmanager
-def _kept_signals() -> Iterator[None]:
-    """Ray takes SIGTERM for itself and does not give it back."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)

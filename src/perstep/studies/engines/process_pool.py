@@ -1,6 +1,6 @@
-"""Runs in processes, one at a time in each: if a process dies, it is known whose run it was, and the others go on.
+"""A pool of processes with one run at a time in each: if a process dies, its run is known, and the others continue.
 
-concurrent.futures has a pool of processes too, but there one death ends all runs, and a run under way cannot be stopped.
+The pool of concurrent.futures cannot do this: there, one death ends all runs, and a run that has begun cannot be stopped.
 """
 
 from __future__ import annotations
@@ -8,23 +8,24 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import signal
 import threading
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from perstep.studies.runs import News, Unit, Work, run_unit
+from perstep.studies.runs import Unit, UnitUpdate, UnitUpdates, run_unit
+from perstep.system.signals import cause_of_exit, ignore_interrupts
 
 ATTEMPTS = 3  # at a run whose process died, before it is recorded as failed
+EXIT_PATIENCE = 5.0  # seconds for a process to end by itself, so that its exit code tells why
 
 
 class Worker:
-    """A process, and the unit that it has in hand."""
+    """A process, and the unit that it runs."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+        context = multiprocessing.get_context("spawn")  # on every system; a fork of a process with threads may hang
         self.connection, theirs = context.Pipe()
         self.process: Any = context.Process(target=_serve, args=(theirs,), daemon=True)
         self.process.start()
@@ -33,20 +34,20 @@ class Worker:
         self.attempt = 0
 
     def begin(self, unit: Unit, attempt: int) -> None:
-        """Take a unit in hand."""
+        """Start to run a unit."""
         self.unit, self.attempt = unit, attempt
-        with contextlib.suppress(OSError):  # it died while idle: seen when its rows do not come
+        with contextlib.suppress(OSError):  # the process died while idle, which `receive` will report
             self.connection.send(unit)
 
-    def news(self) -> News | None:
-        """What came of the unit, or how far it is; None if the process died."""
+    def receive(self) -> UnitUpdate | None:
+        """The rows of the unit, or the steps of its run so far; None if the process died."""
         try:
             return self.connection.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
             return None
 
     def end(self, patience: float = 0.0) -> int | None:
-        """Stop, whatever is in hand; returns the exit code of one that ends by itself in so many seconds."""
+        """End the process, and the run in it. Returns its exit code if it ends by itself within `patience` seconds."""
         self.connection.close()
         self.process.join(patience)
         code: int | None = self.process.exitcode
@@ -56,8 +57,8 @@ class Worker:
         return code
 
 
-def work_in_processes(units: Sequence[Unit], size: int) -> Work:
-    """The rows of all units, as they come, and how far each is."""
+def work_in_processes(units: Sequence[Unit], size: int) -> UnitUpdates:
+    """Run all units in `size` processes; yields their rows in the order in which they end, and the steps of each so far."""
     waiting = deque((unit, 1) for unit in units)
     idle: list[Worker] = []
     busy: dict[Any, Worker] = {}
@@ -69,34 +70,28 @@ def work_in_processes(units: Sequence[Unit], size: int) -> Work:
                 worker.begin(*waiting.popleft())
             for ready in wait(list(busy)):
                 worker = busy.pop(ready)
-                unit, news = worker.unit, worker.news()
+                unit, update = worker.unit, worker.receive()
                 assert unit is not None
-                if news is not None:
-                    if isinstance(news, int):
+                if update is not None:
+                    if isinstance(update, int):
                         busy[ready] = worker
                     else:
                         idle.append(worker)
-                    yield unit, news
+                    yield unit, update
                     continue
-                code = worker.end(patience=5.0)
+                cause = cause_of_exit(worker.end(EXIT_PATIENCE))
                 if worker.attempt < ATTEMPTS:
                     waiting.appendleft((unit, worker.attempt + 1))
                 else:
-                    yield unit, unit.failed(f"ProcessDied: its process ended {_cause(code)}, each of {ATTEMPTS} times.")
+                    yield unit, unit.failed(f"ProcessDied: its process ended {cause}, each of {ATTEMPTS} times.")
     finally:
         for worker in (*busy.values(), *idle):
             worker.end()
 
 
-def _cause(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"by {signal.Signals(-code).name}" + (", perhaps for want of memory" if code == -signal.SIGKILL else "")
-    return f"with exit code {code}"
-
-
 def _serve(connection: Connection) -> None:
-    """The life of a process: units in, rows out, until nobody is there."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who started all this, who ends us
+    """The main function of a process: receive units and send their rows, until the parent closes the connection."""
+    ignore_interrupts()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -104,7 +99,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """A run whose study was killed would go on for nobody."""
+    """End this process when its parent has ended: nobody would read the rows of its run."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""A run on the terminal: while it happens, progress and a small picture of the distribution; at its end, its numbers."""
+"""What the command line shows of a run: while it learns, progress and a histogram of the reward; at the end, tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.progress import si
+from perstep.progress import duration, si
 from perstep.quantiles import levels
 
 if TYPE_CHECKING:
@@ -26,64 +26,64 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-PICTURE_WIDTH, PICTURE_HEIGHT = 60, 3  # characters
-FRAME = 0.12  # seconds between two pictures
-FIRST, PAUSE = 5.0, 30.0  # seconds until the first line, and between two, where there is no terminal
-SPAN = 30.0  # seconds over which speed is measured
+HISTOGRAM_WIDTH, HISTOGRAM_HEIGHT = 60, 3  # characters
+REDRAW = 0.12  # seconds between two updates of the panel
+FIRST_LINE, LINE_EVERY = 5.0, 30.0  # seconds before the first line, and between two lines, without a terminal
+SPEED_WINDOW = 30.0  # seconds over which the speed is measured
 LINE_LEVELS = (0.05, 0.5, 0.95)  # of the quantiles in a line
-SHOWN_QUANTILES = 11  # rows of a table
-LEVELS, TAILS = (0.05, 0.25, 0.5, 0.75, 0.95), (0.05, 0.25)  # of the quantiles and tail means of an evaluation
+SHOWN_QUANTILES = 11  # rows of the table at the end, at most
+LEVELS, TAILS = (0.05, 0.25, 0.5, 0.75, 0.95), (0.05, 0.25)  # of the quantiles and of the CVaR of an evaluation
 
 
-class Moment(NamedTuple):
-    """What there is to see of a run at one step."""
+class RunStatus(NamedTuple):
+    """The numbers of a run at one step."""
 
     step: int
     average_reward: float
     """R̄, the estimate."""
     reward_rate: float
-    """Mean reward over the last window; NaN before the first."""
+    """Mean reward over the last window; NaN before the first window is full."""
     window: int
-    """Steps of that window."""
+    """Number of steps in that window."""
     quantiles: Floats
-    """θ, (m,); one number for `differential`."""
+    """θ, (m,); m = 1 for `differential`."""
     episode_return: float = math.nan
-    """Mean return of the episodes that ended lately; NaN where none has."""
+    """Mean return of the last episodes; NaN if no episode has ended."""
     episodes: int = 0
-    """How many those were."""
+    """Number of those episodes."""
     epsilon: float = math.nan
-    """ε of an agent whose exploration falls."""
+    """ε of an agent whose exploration decays; NaN for others."""
     loss: float = math.nan
-    """Of the last minibatch of a deep agent."""
+    """Loss of the last minibatch of a deep agent; NaN for others."""
 
 
-class View(ABC):
-    """Shows the moments of a run that goes on until step `total`."""
+class RunView(ABC):
+    """Shows a run that ends at step `total`."""
 
     def __init__(self, title: str, total: int) -> None:
         self.title, self.total = title, total
-        self.begin: Moment | None = None
-        """The first moment, from which speed is measured: what comes before it is mostly the compiler."""
-        self._marks: list[tuple[float, int]] = []  # when which step was made, not longer ago than speed is measured
+        self.begin: RunStatus | None = None
+        """The first status. The speed is measured from it on, because the time before it is mostly compilation."""
+        self._marks: list[tuple[float, int]] = []  # (time, step) pairs of the last SPEED_WINDOW seconds
         self._shown = time.monotonic()
 
-    def show(self, moment: Moment) -> None:
-        """Called several times a second, and shows what should be seen."""
+    def show(self, status: RunStatus) -> None:
+        """Show the status, if the last one was shown long enough ago. To be called several times a second."""
         now = time.monotonic()
         if self.begin is None:
-            self.begin, self._shown = moment, now
-        if not self._marks or now - self._marks[-1][0] > SPAN / 30:
-            self._marks = [mark for mark in self._marks if now - mark[0] < SPAN] or self._marks[-1:]
-            self._marks.append((now, moment.step))
-        self._draw(moment)
+            self.begin, self._shown = status, now
+        if not self._marks or now - self._marks[-1][0] > SPEED_WINDOW / 30:
+            self._marks = [mark for mark in self._marks if now - mark[0] < SPEED_WINDOW] or self._marks[-1:]
+            self._marks.append((now, status.step))
+        self._draw(status)
 
     def say(self, text: str) -> None:
-        """Something that happened in between, as an evaluation."""
+        """Print a message about an event, such as an evaluation."""
         print(f"perstep: {text}", file=sys.stderr, flush=True)
 
     @abstractmethod
-    def _draw(self, moment: Moment) -> None:
-        """Show a moment, or not if the last one is recent enough."""
+    def _draw(self, status: RunStatus) -> None:
+        """Draw the status, unless the last drawing is recent."""
 
     def __enter__(self) -> Self:
         return self
@@ -94,60 +94,60 @@ class View(ABC):
         return None
 
     def _due(self, seconds: float) -> bool:
-        """Whether so much time has passed since the last picture; if so, this one counts as shown."""
+        """Whether this many seconds have passed since the last drawing; if so, the clock restarts."""
         now = time.monotonic()
         if now - self._shown < seconds:
             return False
         self._shown = now
         return True
 
-    def _speed(self, moment: Moment) -> float:
-        since, step = self._marks[0] if self._marks else (time.monotonic(), moment.step)
-        return (moment.step - step) / max(time.monotonic() - since, 1e-9)
+    def _speed(self, status: RunStatus) -> float:
+        since, step = self._marks[0] if self._marks else (time.monotonic(), status.step)
+        return (status.step - step) / max(time.monotonic() - since, 1e-9)
 
-    def _time_left(self, moment: Moment) -> str:
-        speed = self._speed(moment)
-        return duration((self.total - moment.step) / speed) if speed > 0 else "?"
+    def _time_left(self, status: RunStatus) -> str:
+        speed = self._speed(status)
+        return duration((self.total - status.step) / speed) if speed > 0 else "?"
 
 
 @final
-class Silence(View):
+class NoView(RunView):
     """Shows nothing."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Print nothing."""
 
-    def _draw(self, moment: Moment) -> None:
+    def _draw(self, status: RunStatus) -> None:
         return None
 
 
 @final
-class Lines(View):
-    """A plain line every now and then, for files and pipes."""
+class LineView(RunView):
+    """Prints a plain line from time to time, for files and pipes."""
 
-    _said = False
+    _printed = False
 
-    def _draw(self, moment: Moment) -> None:
-        if not self._due(PAUSE if self._said else min(FIRST, PAUSE)):
+    def _draw(self, status: RunStatus) -> None:
+        if not self._due(LINE_EVERY if self._printed else min(FIRST_LINE, LINE_EVERY)):
             return
-        self._said = True
+        self._printed = True
         parts = [
-            f"{moment.step:,} of {self.total:,} steps ({moment.step / self.total:.0%})",
-            f"{si(self._speed(moment))} steps/s, {self._time_left(moment)} left",
-            f"reward rate {_number(moment.reward_rate)}",
-            f"average reward {_number(moment.average_reward)}",
+            f"{status.step:,} of {self.total:,} steps ({status.step / self.total:.0%})",
+            f"{si(self._speed(status))} steps/s, {self._time_left(status)} left",
+            f"reward rate {_number(status.reward_rate)}",
+            f"average reward {_number(status.average_reward)}",
         ]
-        if moment.episodes:
-            parts.append(f"episode return {moment.episode_return:.5g}")
-        if moment.quantiles.size > 1:
-            numbers = zip(LINE_LEVELS, np.quantile(moment.quantiles, LINE_LEVELS), strict=True)
+        if status.episodes:
+            parts.append(f"episode return {status.episode_return:.5g}")
+        if status.quantiles.size > 1:
+            numbers = zip(LINE_LEVELS, np.quantile(status.quantiles, LINE_LEVELS), strict=True)
             parts.append("reward quantiles " + " ".join(f"{level:.0%}: {number:.4g}" for level, number in numbers))
         print(f"perstep: {', '.join(parts)}", file=sys.stderr, flush=True)
 
 
 @final
-class Screen(View):
-    """A panel that is drawn again and again in its place."""
+class PanelView(RunView):
+    """Redraws a panel in place, on a terminal."""
 
     def __enter__(self) -> Self:
         from rich.console import Console
@@ -163,14 +163,14 @@ class Screen(View):
         self._live.stop()
 
     def say(self, text: str) -> None:
-        """Above the panel, where it stays."""
+        """Print a message above the panel."""
         self._live.console.print(f"perstep: {text}", markup=False, highlight=False, soft_wrap=True)
 
-    def _draw(self, moment: Moment) -> None:
-        if self._due(FRAME):
-            self._live.update(self._panel(moment), refresh=True)
+    def _draw(self, status: RunStatus) -> None:
+        if self._due(REDRAW):
+            self._live.update(self._panel(status), refresh=True)
 
-    def _panel(self, moment: Moment) -> Panel:
+    def _panel(self, status: RunStatus) -> Panel:
         from rich.console import Group
         from rich.padding import Padding
         from rich.panel import Panel
@@ -180,35 +180,39 @@ class Screen(View):
         numbers = Table.grid(padding=(0, 3))
         for _ in range(4):
             numbers.add_column(no_wrap=True)
-        window = f" over {si(moment.window)} steps" if moment.window else ""
+        window = f" over {si(status.window)} steps" if status.window else ""
         numbers.add_row(
-            "[dim]step[/]", f"{moment.step:,} of {self.total:,}",
-            "[dim]reward rate[/]", _number(moment.reward_rate) + f"[dim]{window}[/]",
+            "[dim]step[/]", f"{status.step:,} of {self.total:,}",
+            "[dim]reward rate[/]", _number(status.reward_rate) + f"[dim]{window}[/]",
         )  # fmt: skip
         numbers.add_row(
-            "[dim]speed[/]", f"{si(self._speed(moment))} steps/s, {self._time_left(moment)} left",
-            "[dim]average reward[/]", _number(moment.average_reward),
+            "[dim]speed[/]", f"{si(self._speed(status))} steps/s, {self._time_left(status)} left",
+            "[dim]average reward[/]", _number(status.average_reward),
         )  # fmt: skip
-        if more := _more(moment):
-            numbers.add_row(*more)
-        bar = Padding(ProgressBar(total=self.total, completed=moment.step), 0)  # the padding ends the bar's line
+        if row := _exploration_and_episodes(status):
+            numbers.add_row(*row)
+        bar = Padding(
+            ProgressBar(total=self.total, completed=status.step), 0
+        )  # with padding, the bar ends with a line break
         parts: list[RenderableType] = [bar, numbers]
-        if moment.quantiles.size > 1:
-            parts += ["", "[dim]learnt distribution of the reward per step[/]", *_coloured(moment)]
+        if status.quantiles.size > 1:
+            parts += ["", "[dim]learnt distribution of the reward per step[/]", *_coloured_histogram(status)]
         return Panel(Group(*parts), title=self.title, title_align="left", border_style="dim", width=92)
 
 
-def viewer(title: str, total: int, *, quiet: bool) -> View:
-    """A panel on a terminal, lines elsewhere, nothing if that is asked for."""
+def run_view(title: str, total: int, *, quiet: bool) -> RunView:
+    """A panel on a terminal, lines elsewhere, nothing if `quiet`."""
     if quiet:
-        return Silence(title, total)
-    return (Screen if sys.stderr.isatty() else Lines)(title, total)
+        return NoView(title, total)
+    return (PanelView if sys.stderr.isatty() else LineView)(title, total)
 
 
-def picture(quantiles: Floats, mark: float, width: int = PICTURE_WIDTH, height: int = PICTURE_HEIGHT) -> list[str]:
-    """Equal weights at the quantiles as a histogram of block characters, and under it an axis with a mark, at the average.
+def text_histogram(
+    quantiles: Floats, mark: float, width: int = HISTOGRAM_WIDTH, height: int = HISTOGRAM_HEIGHT
+) -> list[str]:
+    """A histogram of the quantiles in block characters, and below it an axis with a triangle at `mark`.
 
-    Lines from the top; the last two are the axis and the numbers at its ends.
+    Returns the lines from top to bottom. The last two are the axis and the numbers at its ends.
     """
     low, high = float(quantiles.min()), float(quantiles.max())
     if not math.isfinite(high - low):
@@ -232,7 +236,7 @@ def picture(quantiles: Floats, mark: float, width: int = PICTURE_WIDTH, height: 
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A plain table; the first column is bold."""
+    """A plain table whose first column is bold."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -244,23 +248,23 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     return made
 
 
-def learnt_table(moment: Moment, exact: dict[str, Any]) -> RenderableType:
-    """What was learnt beside what is exact; of many quantiles, some."""
+def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
+    """The learnt numbers beside the exact ones, with at most SHOWN_QUANTILES of the quantiles."""
     from rich.console import Group
 
     truth = exact.get("quantiles")
-    rows = [("average reward", f"{moment.average_reward:.6g}", _number(exact.get("average_reward", math.nan)))]
-    if math.isfinite(moment.reward_rate):
-        rows.append((f"reward rate, last {si(moment.window)} steps", f"{moment.reward_rate:.6g}", ""))
-    if moment.episodes:
-        rows.append((f"episode return, last {si(moment.episodes)} episodes", f"{moment.episode_return:.6g}", ""))
+    rows = [("average reward", f"{status.average_reward:.6g}", _number(exact.get("average_reward", math.nan)))]
+    if math.isfinite(status.reward_rate):
+        rows.append((f"reward rate, last {si(status.window)} steps", f"{status.reward_rate:.6g}", ""))
+    if status.episodes:
+        rows.append((f"episode return, last {si(status.episodes)} episodes", f"{status.episode_return:.6g}", ""))
     if "optimal_average_reward" in exact:
         rows.append(("best possible average reward", "", f"{exact['optimal_average_reward']:.6g}"))
-    size = moment.quantiles.size
+    size = status.quantiles.size
     tau = np.asarray(levels(size))
     shown: Any = np.unique(np.linspace(0, size - 1, min(size, SHOWN_QUANTILES)).round().astype(int)) if size > 1 else []
     rows += [
-        (f"{tau[i]:.3g}-quantile", f"{moment.quantiles[i]:.6g}", f"{truth[i]:.6g}" if truth else "") for i in shown
+        (f"{tau[i]:.3g}-quantile", f"{status.quantiles[i]:.6g}", f"{truth[i]:.6g}" if truth else "") for i in shown
     ]
     known = "average_reward" in exact
     made = table(["", "learnt", *(["exact"] if known else [])], [row[: 3 if known else 2] for row in rows])
@@ -270,7 +274,7 @@ def learnt_table(moment: Moment, exact: dict[str, Any]) -> RenderableType:
 
 
 def evaluation_numbers(average_reward: float, rewards: Distribution, returns: Floats) -> dict[str, Any]:
-    """What an agent earned without learning, for JSON."""
+    """The result of an evaluation, for JSON."""
     episodes: dict[str, Any] = {"count": len(returns)}
     if len(returns):
         episodes |= {"mean": float(returns.mean()), "min": float(returns.min()), "max": float(returns.max())}
@@ -284,7 +288,7 @@ def evaluation_numbers(average_reward: float, rewards: Distribution, returns: Fl
 
 
 def evaluation_table(steps: int, about: dict[str, Any]) -> Table:
-    """What an agent earned without learning."""
+    """The result of an evaluation, for people."""
     rows = [
         ("average reward", f"{about['average_reward']:.6g}"),
         ("standard deviation", f"{about['standard_deviation']:.6g}"),
@@ -298,25 +302,13 @@ def evaluation_table(steps: int, about: dict[str, Any]) -> Table:
     return table([f"{steps:,} steps", "reward per step"], rows)
 
 
-def duration(seconds: float) -> str:
-    """Seconds as people say them: 8 s, 3 min 5 s, 2 h 10 min, 4 days 3 h."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400} days {whole % 86_400 // 3600} h"
-
-
-def _more(moment: Moment) -> list[str]:
-    """A row about exploration and episodes, of those that have some."""
-    explores, ends = not math.isnan(moment.epsilon), bool(moment.episodes)
+def _exploration_and_episodes(status: RunStatus) -> list[str]:
+    """The third row of the panel; empty without decaying exploration and without episodes."""
+    explores, ends = not math.isnan(status.epsilon), bool(status.episodes)
     if not (explores or ends):
         return []
-    learning = f"ε {moment.epsilon:.3g}, loss {_number(moment.loss)}" if explores else ""
-    episodes = f"{_number(moment.episode_return)}[dim] over {si(moment.episodes)} episodes[/]" if ends else ""
+    learning = f"ε {status.epsilon:.3g}, loss {_number(status.loss)}" if explores else ""
+    episodes = f"{_number(status.episode_return)}[dim] over {si(status.episodes)} episodes[/]" if ends else ""
     return ["[dim]learning[/]" if explores else "", learning, "[dim]episode return[/]" if ends else "", episodes]
 
 
@@ -324,8 +316,8 @@ def _number(value: float) -> str:
     return "…" if math.isnan(value) else f"{value:.5g}"
 
 
-def _coloured(moment: Moment) -> list[RenderableType]:
+def _coloured_histogram(status: RunStatus) -> list[RenderableType]:
     from rich.text import Text
 
-    lines = picture(moment.quantiles, moment.average_reward)
+    lines = text_histogram(status.quantiles, status.average_reward)
     return [Text(line, style="cyan" if i < len(lines) - 2 else "dim") for i, line in enumerate(lines)]

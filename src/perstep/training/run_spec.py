@@ -1,4 +1,4 @@
-"""Who learns what, and where: all that decides the bits of a run but its length."""
+"""The specification of a run: algorithm, settings, world and policy. It decides all bits of the run, except its length."""
 
 from __future__ import annotations
 
@@ -17,42 +17,44 @@ from perstep.agents.agent import Agent
 from perstep.agents.files import make_agent
 from perstep.agents.worlds import make
 from perstep.algorithms import algorithm
-from perstep.config import LearnerConfig, TDLearningConfig
+from perstep.config import LearnerConfig
 from perstep.errors import UnknownName, unknown
 from perstep.storage import BadFile
 
 UNEXPECTED = re.compile(
     r"unexpected keyword argument '(?P<setting>\w+)'.* creator for (?P<world>\S+) with"
-)  # Gymnasium's words
-ELSEWHERE = "It is not the one that this run saved: put that back, or choose another folder."
+)  # from an error of Gymnasium
+NOT_THIS_RUN = "This run did not save it. Restore the agent of this run, or choose another folder."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """An algorithm with its settings in a world."""
+class RunSpec:
+    """An algorithm, its settings and a world."""
 
     algorithm: str
-    """A name of perstep.ALGORITHMS."""
+    """A name in perstep.ALGORITHMS."""
     world: str
     """Id of a Gymnasium environment."""
     config: LearnerConfig
-    """The settings, the seed among them."""
+    """The settings of the agent, including the seed."""
     world_settings: dict[str, Any] = field(default_factory=dict)
-    """Keywords of gymnasium.make."""
+    """Keyword arguments of gymnasium.make."""
     policy: str = "uniform"
     """For the prediction algorithms: "uniform", or a .json or .npy file of actions (S,) or probabilities (S, A)."""
 
     def __post_init__(self) -> None:
         if (rule := algorithm(self.algorithm).rule) != self.config.rule:
-            raise ValueError(f"{self.algorithm} has the rule {rule!r}, but its settings say {self.config.rule!r}.")
+            raise ValueError(
+                f"Expected settings with the rule {rule!r} of {self.algorithm}, got the rule {self.config.rule!r}."
+            )
 
     @property
     def predicts(self) -> bool:
-        """Whether the algorithm is one that is given its policy."""
-        return isinstance(self.config, TDLearningConfig)
+        """Whether the algorithm predicts the values of a given policy."""
+        return not algorithm(self.algorithm).learner.control
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for files and for comparison."""
+        """The specification as plain values, for files and comparisons."""
         about = {
             "algorithm": self.algorithm,
             "world": self.world,
@@ -61,54 +63,56 @@ class Task:
         }
         if self.predicts:
             about["policy"] = self.policy if self.policy == "uniform" else policy_digest(self.policy)
-        return json.loads(json.dumps(about))  # type: ignore[no-any-return]  # lists for tuples, as it will be read
+        return json.loads(json.dumps(about))  # type: ignore[no-any-return]  # tuples become lists, as in a file
 
-    def world_made(self) -> Any:
-        """The world, at its beginning."""
-        return open_world(self.world, self.world_settings)
+    def make_world(self) -> Any:
+        """A new world."""
+        return make_world(self.world, self.world_settings)
 
-    def agent(self) -> Agent:
-        """The agent, at its beginning."""
-        env = self.world_made()
+    def make_agent(self) -> Agent:
+        """A new agent in a new world, at step 0."""
+        env = self.make_world()
         given = (read_policy(self.policy, env),) if self.predicts else ()
         settings = {name: value for name, value in self.config.settings().items() if name != "rule"}
         return make_agent(self.algorithm, env, *given, **settings)
 
     def differences(self, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """What another task, as `to_json` wrote it, had otherwise: name → what it was, what it is now."""
+        """The differences to an earlier specification, as `to_json` wrote it: name → (old value, new value)."""
         now = self.to_json()
-        usual = type(self.config)(rule=self.config.rule).to_json()  # a setting that was not there then had its default
+        usual = type(self.config)(rule=self.config.rule).to_json()  # a setting that did not exist then had its default
         new = now.pop("settings") | now
         old = json.loads(json.dumps(usual)) | before.get("settings", {}) | before
         different = {name: (old.get(name), new[name]) for name in new if new[name] != old.get(name)}
-        if "algorithm" in different:  # then nobody asks about its settings
+        if "algorithm" in different:  # then other settings are no news
             return {"algorithm": different["algorithm"]}
         return different
 
     def refuse_agent(self, about: dict[str, Any], path: Path) -> None:
-        """Refuse a saved agent that is not this task's, by the metadata of its file."""
+        """Raise BadFile if a saved agent is not of this run, by the metadata of its file."""
         learner, agent = algorithm(self.algorithm).learner.agent, about.get("agent")
         if agent != learner:
-            raise BadFile(f"{path} holds a {agent}, but {self.algorithm} is run by a {learner}. {ELSEWHERE}")
+            raise BadFile(f"Expected a {learner} for {self.algorithm} in {path}, got a {agent}. {NOT_THIS_RUN}")
         now, then = json.loads(json.dumps(self.config.to_json())), about.get("config", {})
         for name, value in now.items():
             if name in then and then[name] != value:
-                raise BadFile(f"{path} holds an agent with {name} {then[name]!r}, not {value!r}. {ELSEWHERE}")
+                raise BadFile(f"Expected an agent with {name} {value!r} in {path}, got {then[name]!r}. {NOT_THIS_RUN}")
 
 
-def open_world(name: str, settings: dict[str, Any]) -> Any:
-    """The Gymnasium environment with this id."""
+def make_world(name: str, settings: dict[str, Any]) -> Any:
+    """A new Gymnasium environment with this id, or an error with the most similar id or setting."""
     import gymnasium
 
     try:
         return make(name, **settings)
     except UnknownName as error:
-        if not str(error).startswith(("There is no world", "There is no game")):  # but one of its settings
+        if not str(error).startswith(
+            ("There is no world", "There is no game")
+        ):  # a setting of the world is unknown, not the world
             raise
         near = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.5)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise UnknownName(
-            f"There is no world {name!r}.{meant} Give the id of a Gymnasium environment; `perstep list` names those of perstep."
+            f"There is no world {name!r}.{meant} Give the id of a Gymnasium environment; `perstep list` shows those of perstep."
         ) from error
     except TypeError as error:
         if (found := UNEXPECTED.search(str(error))) is None:
@@ -120,19 +124,21 @@ def open_world(name: str, settings: dict[str, Any]) -> Any:
 
 
 def read_policy(policy: str, env: Any) -> Any:
-    """What TDLearning takes as a policy: a function for "uniform", else the array in a .json or .npy file."""
+    """The policy as TDLearning expects it: a function for "uniform", otherwise the array in a .json or .npy file."""
     if policy == "uniform":
         return lambda _: np.full(int(env.action_space.n), 1.0 / int(env.action_space.n))
     path = Path(policy)
     if path.suffix not in (".json", ".npy"):
-        raise ValueError(f"A policy is 'uniform', or actions or probabilities in a .json or .npy file, not {policy!r}.")
+        raise ValueError(
+            f"Expected 'uniform' as policy, or a .json or .npy file of actions or probabilities, got {policy!r}."
+        )
     if not path.exists():
-        raise FileNotFoundError(f"There is no policy file {path}.")
+        raise FileNotFoundError(f"There is no policy file {path}. Check the path.")
     return np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.array(read_json(path))
 
 
 def policy_digest(policy: str) -> str:
-    """A policy file by its content, so that it may move but not change."""
+    """The digest of a policy file: the file may move, but its content may not change."""
     path = Path(policy)
     return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.exists() else policy
 
@@ -142,4 +148,4 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BadFile(f"{path} is not JSON: {error}.") from error
+        raise BadFile(f"{path} does not contain valid JSON: {error}.") from error

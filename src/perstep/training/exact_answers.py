@@ -1,0 +1,41 @@
+"""What an agent should learn, computed by linear algebra if its world is a known finite MDP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perstep.algorithms import LEARNERS
+from perstep.environments.exact import NotCommunicating, NotUnichain
+from perstep.quantiles import levels
+
+MAX_STATES = 5000  # with more states, exact answers may take longer than the run
+
+
+def exact_answers(agent: Any) -> dict[str, Any]:
+    """Exact average reward and quantiles of the policy that the agent should learn or predict; or the reason why they are unknown.
+
+    For prediction, this is the given policy. For control, it is the optimal policy with the agent's own exploration. The policy of
+    Q-learning at one step may be far from it, where the order of two action values keeps changing.
+    """
+    learner = next(row for row in LEARNERS.values() if row.agent == type(agent).__name__)
+    mdp = agent.mdp
+    if mdp is None or learner.values != "table":
+        return {}
+    if mdp.num_states > MAX_STATES:
+        return {"unknown": f"it is computed for at most {MAX_STATES:,} states, and this world has {mdp.num_states:,}."}
+    try:
+        if not learner.control:
+            truth, what = mdp.evaluate(agent.policy()), "of the given policy"
+        else:
+            epsilon = agent.config.epsilon
+            truth = mdp.evaluate(mdp.solve().policy, epsilon=epsilon)
+            what = f"of the best policy, followed with ε = {epsilon:g}"
+        quantiles = truth.reward_distribution.quantile(levels(agent.reward_quantiles.size))
+        answers = {"what": what, "average_reward": truth.average_reward, "quantiles": np.asarray(quantiles).tolist()}
+        if learner.control:
+            answers["optimal_average_reward"] = mdp.solve().average_reward
+    except (NotUnichain, NotCommunicating, ArithmeticError) as error:
+        return {"unknown": str(error)}
+    return answers
