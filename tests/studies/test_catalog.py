@@ -17,8 +17,8 @@ from perstep.studies.catalog import (
     SCALES,
     STUDIES,
     scale_named,
-    setting_name,
 )
+from perstep.studies.study import setting_name
 
 EVERY = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from perstep.studies.catalog import ATARI, MINATAR, PENDULUM
-from perstep.studies.tables import ATARI_TABLES, MINATAR_TABLES, Table, games_table, tuned_settings, written
+from perstep.studies.notation import printed
+from perstep.studies.tables import ATARI_TABLES, MINATAR_TABLES, Table, games_table, tuned_settings
 
 # As printed in the paper, cell by cell.
 PRINTED = {
@@ -104,19 +105,19 @@ def test_minatar_has_its_own():
         assert table.columns == ("MinAtar-Breakout", "MinAtar-Freeway")
         assert "in the MinAtar Experiments" in table.caption
         tuned = [study.tuned for study in MINATAR if study.rule == rule]
-        assert table.rows[0][1:] == tuple(written(setting["step_size"]) for setting in tuned), name
+        assert table.rows[0][1:] == tuple(printed(setting["step_size"]) for setting in tuned), name
 
 
 def test_other_worlds_have_tables_too():
     table = tuned_settings([PENDULUM[2]], "D3")
     assert table.columns == ("InvertedPendulum",)
     assert ("Policy η", "1e-1") in table.rows
-    with pytest.raises(ValueError, match="one algorithm, but d2-deep-q, differential-deep-q came"):
+    with pytest.raises(ValueError, match="one algorithm, got d2-deep-q, differential-deep-q"):
         tuned_settings(ATARI[:2], "both")
-    with pytest.raises(ValueError, match="a table for differential, d2, d3"):
+    with pytest.raises(ValueError, match="one of differential, d2, d3, got 'd4'"):
         games_table(ATARI, "d4")
 
 
 @pytest.mark.parametrize(("value", "text"), [(2e-5, "2e-5"), (0.1, "1e-1"), (1.0, "1.0"), (100.0, "100.0"), (51, "51")])
 def test_numbers_are_written_as_the_paper_does(value, text):
-    assert written(value) == text
+    assert printed(value) == text

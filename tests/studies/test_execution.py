@@ -16,8 +16,9 @@ import pytest
 
 from perstep.agents import make_agent
 from perstep.studies.catalog import REDPILL, SCALES
-from perstep.studies.engine import TRACE_POINTS, complete, run
+from perstep.studies.execution import complete
 from perstep.studies.results import SCHEMA, MissingRuns, Results
+from perstep.studies.runs import TRACE_POINTS, run
 
 SMOKE = [study.at(SCALES["smoke"]) for study in REDPILL]
 
@@ -153,7 +154,7 @@ def test_runs_that_are_not_there_are_named(tmp_path):
 KILLED = """
 import dataclasses, sys
 from perstep.studies.catalog import REDPILL
-from perstep.studies.engine import complete
+from perstep.studies.execution import complete
 from perstep.studies.results import Results
 grid = {"step_size": (2e-4, 2e-3, 2e-2), "reward_ratio": (1.0, 2.0, 10.0), "num_quantiles": (10, 51)}
 study = dataclasses.replace(REDPILL[2], grid=grid, num_runs=4, steps=int(sys.argv[2]))
