@@ -129,9 +129,9 @@ def updater(agent: DQN | QRDQN | perstep.DeepQ, steps: int) -> Callable[[], obje
     batch = agent._replay.sample(agent._generator)
 
     def work() -> None:
-        with agent._learner.learning():
+        with agent._network.learning():
             for _ in range(steps):
-                agent._learner.update(batch, agent._rewards)
+                agent._network.update(batch, agent._rewards)
 
     return work
 

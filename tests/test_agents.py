@@ -17,7 +17,8 @@ import oracles
 import perstep
 from perstep.environments import red_pill_blue_pill, two_loop
 from perstep.errors import UnknownName
-from perstep.interaction import BadReward, GymnasiumWorld
+from perstep.interaction.behaviour import BadReward
+from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.storage import read
 
 RED_PILL = "perstep/RedPillBluePill-v0"
@@ -266,7 +267,9 @@ def test_initial_values_are_as_told(kind):
 
 @pytest.mark.parametrize("observation", [2, -1, 1.5, None, "a", (0, 1), [0, 1]])
 def test_observations_that_there_are_not(observation):
-    with pytest.raises(ValueError, match=r"should be in the Discrete space of sizes \(2,\)|One point was expected"):
+    with pytest.raises(
+        ValueError, match=r"Expected a point of the Discrete space of sizes \(2,\)|Expected a single point"
+    ):
         new_agent("q").action_values(observation)
 
 
@@ -558,9 +561,9 @@ def test_blackjack():
     assert (agent.visits.sum(axis=1) > 0).sum() > 50
     batch = (np.array([12, 20]), np.array([5, 10]), np.array([0, 1]))
     assert agent.predict(batch)[0].shape == (2,)
-    with pytest.raises(ValueError, match="should be in the Tuple space"):
+    with pytest.raises(ValueError, match="Expected a point of the Tuple space"):
         agent.predict((12, 5, 2))
-    with pytest.raises(ValueError, match="should be in the Tuple space"):
+    with pytest.raises(ValueError, match="Expected a point of the Tuple space"):
         agent.predict((12, 5))
 
 
@@ -600,15 +603,15 @@ def test_a_policy_is_a_function_of_the_observation():
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        ([0], "A policy is actions of shape"),
-        ([0, 2], "Actions are whole numbers from 0 to 1"),
-        ([0, 0.5], "Actions are whole numbers from 0 to 1"),
+        ([0], "A policy must be actions of shape"),
+        ([0, 2], "must be integers from 0 to 1"),
+        ([0, 0.5], "must be integers from 0 to 1"),
         ([[0.5, 0.4], [0.5, 0.5]], "sum to 1"),
         ([[1.5, -0.5], [0.5, 0.5]], "probabilities, 0 or more"),
         ([[np.nan, 1.0], [0.5, 0.5]], "sum to 1"),
-        ("greedy", "A policy is actions of shape"),
-        (None, "A policy is actions of shape"),
-        (lambda state: 0 if state else [0.5, 0.5], "mixes them"),
+        ("greedy", "A policy must be actions of shape"),
+        (None, "A policy must be actions of shape"),
+        (lambda state: 0 if state else [0.5, 0.5], "got both"),
     ],
 )
 def test_impossible_policies(policy, words):
@@ -752,7 +755,7 @@ def test_a_reward_that_is_no_number_while_evaluating():
 
 def test_an_observation_that_is_not_in_the_space():
     agent = perstep.QLearning(Corridor(spaces.Discrete(3)))  # it has four
-    with pytest.raises(ValueError, match=r"3 should be in the Discrete space of sizes \(3,\)"):
+    with pytest.raises(ValueError, match=r"of the Discrete space of sizes \(3,\) that starts at \(0,\), got 3"):
         agent.learn(1000)
 
 

@@ -28,6 +28,7 @@ RANKS = {
     "schedules": 1,
     "tiles": 1,
     "distribution": 2,
+    "policies": 2,
     "rules": 2,
     "config": 3,
     "tabular": 4,  # learners ...

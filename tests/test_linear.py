@@ -8,8 +8,10 @@ import pytest
 
 import oracles
 import perstep
-from perstep import interaction, linear, rules
+from perstep import linear, policies, rules
 from perstep.environments import red_pill_blue_pill
+from perstep.interaction import motion_worlds
+from perstep.interaction.behaviour import Behaviour
 from perstep.randomness import make_generator
 from perstep.recording import new_record
 from perstep.tiles import TileCoder
@@ -31,9 +33,10 @@ def new_run(rule, *, eta_b=0.0, n=N):
     weights.critic[:] = rng.normal(size=weights.critic.shape)
     weights.actor[:] = rng.normal(size=weights.actor.shape)
     rewards = rules.RewardEstimate(rng.normal(size=m), np.zeros(1), rules.levels(m))
-    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b)
+    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
     room = linear.room(CODER.tilings, ACTIONS, n)
-    return linear.Run(weights, rewards, rules.workspace(n, LAMBDA), schedule, ETA_PI, CODER.arrays, room)
+    work, none = rules.workspace(n, LAMBDA), linear.no_reference(CODER.tilings)
+    return linear.LearnerState(weights, rewards, work, schedule, ETA_PI, CODER.arrays, room, none)
 
 
 def features(point):
@@ -61,15 +64,16 @@ def recorded(count=500):
 def advance(rule, run, action, reward, following):
     """One step of the plain loop of Gymnasium worlds; the action it then draws is not used here."""
     record, generator = new_record(run.rewards.theta.size), make_generator(0)
-    number = rules.RULES.index(rule)
-    interaction.learn_on_tiles_then_act(
-        number, run, record, generator, 0, action, reward, following, False, False, following
-    )
+    behaviour = Behaviour(0.0, policies.GREEDY, np.zeros((0, 0)))
+    motion_worlds.learn_on_tiles_then_act(
+        linear.ACTOR_CRITIC, rules.RULES[rule].number, behaviour, run, record, generator, 0, action, reward, following, False,
+        False, following,
+    )  # fmt: skip
 
 
 def check(run, theta, w, u):
     np.testing.assert_allclose(run.rewards.theta, theta, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(run.weights.critic, w, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(run.weights.critic[0], w, rtol=0, atol=1e-12)
     np.testing.assert_allclose(run.weights.actor, u, rtol=0, atol=1e-12)
 
 
@@ -77,11 +81,11 @@ def check(run, theta, w, u):
 def test_each_rule_is_its_listing(rule, eta_b):
     """Alg. 12, 5 and 9 on 500 recorded transitions."""
     run = new_run(rule, eta_b=eta_b)
-    w, u, theta, b = run.weights.critic.copy(), run.weights.actor.copy(), list(run.rewards.theta), [0.0]
+    w, u, theta, b = run.weights.critic[0].copy(), run.weights.actor.copy(), list(run.rewards.theta), [0.0]
     steps = recorded()
     first = next(steps)
-    interaction.stand_at(run, first[0])
-    interaction.choose_at(run, make_generator(0))
+    number, behaviour = rules.RULES[rule].number, Behaviour(0.0, policies.GREEDY, np.zeros((0, 0)))
+    motion_worlds.enter_then_act(linear.ACTOR_CRITIC, number, behaviour, run, make_generator(0), first[0])
     for point, action, reward, following in [first, *steps]:
         x, x_next = features(point), features(following)
         advance(rule, run, action, reward, following)
@@ -94,12 +98,12 @@ def test_each_rule_is_its_listing(rule, eta_b):
             alphas = ALPHA, ETA * ALPHA, ETA_PI * ALPHA
             oracles.d3_actor_critic(w, u, theta, *alphas, LAMBDA, x, action, reward, x_next)
         check(run, theta, w, u)
-        np.testing.assert_allclose(run.weights.estimate, features(following) @ run.weights.critic, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(run.weights.numbers[0], features(following) @ run.weights.critic[0], rtol=0, atol=1e-12)
 
 
 def test_softmax_survives_large_preferences():
     preferences = np.array([1e308, 0.0, -1e308])
-    linear.softmax(preferences)
+    policies.softmax(preferences)
     assert preferences.tolist() == [1.0, 0.0, 0.0]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import oracles
-from perstep import rules, tabular
+from perstep import policies, rules, tabular
 from perstep.randomness import make_generator
 
 STATES, ACTIONS, M, N = 4, 3, 7, 5
@@ -35,22 +35,23 @@ def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1):
     values = rng.normal(size=(STATES, columns, n))
     table = tabular.Table(values, values.mean(-1), np.zeros((STATES, columns), np.int64))
     rewards = rules.RewardEstimate(rng.normal(size=m), np.zeros(1), rules.levels(m))
-    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b)
-    return tabular.Run(table, rewards, rules.workspace(n), schedule)
+    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
+    none = np.array([rules.NO_REFERENCE, 0, 0])
+    return tabular.LearnerState(table, rewards, rules.workspace(n), schedule, none)
 
 
 def advance(rule, learner, run, transition, clock=0):
     s, a, r, s_next = transition
-    number = rules.RULES.index(rule)
+    number = rules.RULES[rule].number
     if learner == tabular.TD:
         return tabular.td_learning(number, run, clock, s, r, s_next, False)
-    return tabular.q_learning(number, run, clock, s, a, r, s_next, False)
+    return tabular.q_learning(number, run, clock, s, a, r, s_next, False, policies.GREEDY, 0, 0.0)
 
 
 def check(run, theta, values, b=None):
     np.testing.assert_allclose(run.rewards.theta, theta, rtol=0, atol=SHORT)
     np.testing.assert_allclose(run.table.values.ravel(), np.ravel(values), rtol=0, atol=SHORT)
-    np.testing.assert_allclose(run.table.means, run.table.values.mean(-1), rtol=0, atol=SHORT)
+    np.testing.assert_allclose(run.table.scores, run.table.values.mean(-1), rtol=0, atol=SHORT)
     if b is not None:
         np.testing.assert_allclose(run.rewards.offset, b, rtol=0, atol=SHORT)
 
@@ -128,7 +129,7 @@ def test_uncompiled_is_the_same():
 
 def test_differential_takes_the_old_average():
     # δ = 1 − 0.5 + 3 − 2 = 1.5 with the old R̄ = 0.5; then R̄ = 0.5 + 0.2·1.5 = 0.8 and V(0) = 2 + 0.1·1.5 = 2.15.
-    run = new_run("differential", tabular.TD)._replace(schedule=rules.Schedule(0.1, 0.0, 0.2, 0.0, 0.0))
+    run = new_run("differential", tabular.TD)._replace(schedule=rules.Schedule(0.1, 0.0, 0.2, 0.0, 0.0, True))
     run.rewards.theta[0] = 0.5
     run.table.values[:2, 0, 0] = 2.0, 3.0
     delta = advance("differential", tabular.TD, run, (0, 0, 1.0, 1))
@@ -138,7 +139,7 @@ def test_differential_takes_the_old_average():
 def test_d2_takes_the_new_average():
     # τ = ¼, ¾ and θ = (0, 2): R = 1 lifts θ₁ by 0.4·¼ = 0.1 and lowers θ₂ by 0.4·¼ = 0.1, so R̄ stays 1 here;
     # R = 3 lifts both: θ = (0.1 + 0.1, 1.9 + 0.3), R̄ = 1.2, δ = 3 − 1.2 + 3 − 2 = 2.8 (with the old R̄ it were 3).
-    run = new_run("d2", tabular.TD, m=2)._replace(schedule=rules.Schedule(0.1, 0.0, 0.4, 0.0, 0.0))
+    run = new_run("d2", tabular.TD, m=2)._replace(schedule=rules.Schedule(0.1, 0.0, 0.4, 0.0, 0.0, False))
     run.rewards.theta[:] = 0.0, 2.0
     run.table.values[:2, 0, 0] = 2.0, 3.0
     advance("d2", tabular.TD, run, (2, 0, 1.0, 2))
@@ -150,7 +151,7 @@ def test_d3_moves_all_quantiles_from_the_old_ones_when_it_stays_and_repeats():
     # One action, S′ = S, so estimate and bootstrap are the same Ω = (0, 1); θ = R̄ = 0 stays (α_θ = 0) and R = 0.5.
     # j = 1: targets 0.5, 1.5 against 0: none below, pull ¼. j = 2: 0.5 < 1 counts once: ¾ − ½ = ¼. In sequence, Ω₁
     # would first have moved to ¼·4 = 1 and lifted its target to 1.5, and j = 2 would have seen none below: pull ¾.
-    run = new_run("d3", tabular.TD, m=1, n=2)._replace(schedule=rules.Schedule(4.0, 0.0, 0.0, 0.0, 0.0))
+    run = new_run("d3", tabular.TD, m=1, n=2)._replace(schedule=rules.Schedule(4.0, 0.0, 0.0, 0.0, 0.0, False))
     run.rewards.theta[0] = 0.0
     run.table.values[0, 0] = 0.0, 1.0
     advance("d3", tabular.TD, run, (0, 0, 0.5, 0))
@@ -159,7 +160,7 @@ def test_d3_moves_all_quantiles_from_the_old_ones_when_it_stays_and_repeats():
 
 def test_d3_target_equal_to_the_estimate_is_not_below_it():
     # Ω = (0, 0), surplus 0: no target is below, so the pulls are τ = ¼ and ¾ themselves.
-    run = new_run("d3", tabular.TD, m=1, n=2)._replace(schedule=rules.Schedule(1.0, 0.0, 0.0, 0.0, 0.0))
+    run = new_run("d3", tabular.TD, m=1, n=2)._replace(schedule=rules.Schedule(1.0, 0.0, 0.0, 0.0, 0.0, False))
     run.rewards.theta[0] = 0.0
     run.table.values[0, 0] = 0.0
     advance("d3", tabular.TD, run, (0, 0, 0.0, 0))
@@ -170,22 +171,22 @@ def test_masked_end_has_no_bootstrap():
     run = new_run("d2", tabular.TD)
     twin = new_run("d2", tabular.TD)
     twin.table.values[1, 0, 0] = 0.0
-    tabular.td_learning(rules.D2, run, 0, 0, 1.0, 1, True)
-    tabular.td_learning(rules.D2, twin, 0, 0, 1.0, 1, False)
+    tabular.td_learning(rules.RULES["d2"].number, run, 0, 0, 1.0, 1, True)
+    tabular.td_learning(rules.RULES["d2"].number, twin, 0, 0, 1.0, 1, False)
     assert run.table.values[0] == twin.table.values[0]
 
 
 def test_steps_fall_with_the_visits_of_the_entry_and_those_of_theta_with_the_clock():
-    schedule = rules.Schedule(0.5, 1.0, 0.8, 0.5, 0.1)
-    assert tuple(rules.steps_now(rules.D2, schedule, 4, 15)) == pytest.approx((0.1, 0.2, 0.01))
+    schedule = rules.Schedule(0.5, 1.0, 0.8, 0.5, 0.1, False)
+    assert tuple(rules.steps_now(schedule, 4, 15)) == pytest.approx((0.1, 0.2, 0.01))
     # `differential` moves its average with its value, so by the visits as well: 0.8 / √(1 + 3) = 0.4
-    assert tuple(rules.steps_now(rules.DIFFERENTIAL, schedule, 3, 15)) == pytest.approx((0.125, 0.4, 0.0125))
+    assert tuple(rules.steps_now(schedule._replace(theta_by_visits=True), 3, 15)) == pytest.approx((0.125, 0.4, 0.0125))
 
 
 def test_epsilon_greedy_shares_ties_and_explores_uniformly():
     generator = make_generator(3)
     preferences = np.array([1.0, 2.0, 0.0, 2.0])
-    draws = [tabular.epsilon_greedy(preferences, 0.2, generator) for _ in range(40_000)]
+    draws = [policies.epsilon_greedy(preferences, 0.2, generator) for _ in range(40_000)]
     shares = np.bincount(draws, minlength=4) / len(draws)
     np.testing.assert_allclose(shares, [0.05, 0.45, 0.05, 0.45], atol=0.01)
 
@@ -194,8 +195,8 @@ def test_epsilon_greedy_shares_ties_and_explores_uniformly():
 def test_epsilon_at_its_ends(epsilon, expected):
     generator = make_generator(4)
     preferences = np.array([0.0, 5.0, 1.0])
-    assert {tabular.epsilon_greedy(preferences, epsilon, generator) for _ in range(300)} == expected
+    assert {policies.epsilon_greedy(preferences, epsilon, generator) for _ in range(300)} == expected
 
 
 def test_a_star_is_the_first_of_the_best():
-    assert tabular.greedy(np.array([1.0, 3.0, 3.0])) == 1
+    assert policies.greedy(np.array([1.0, 3.0, 3.0])) == 1

@@ -1,44 +1,184 @@
-"""The lattice as a table: every algorithm of the paper is one rule and one learner."""
+"""The lattice as two tables: every algorithm is one rule and one learner, and the field's baselines are corners of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from perstep.config import ActorCriticConfig, DeepQConfig, LearnerConfig, QLearningConfig, TDLearningConfig
+from perstep.config import (
+    ActorCriticConfig,
+    DeepQConfig,
+    LearnerConfig,
+    QLearningConfig,
+    TDLearningConfig,
+    TileQConfig,
+)
 from perstep.errors import unknown
+from perstep.rules import RULES, Rule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """Everything that other code asks about one learner."""
+
+    name: str
+    """The second half of an algorithm's name, as in "d2-q"."""
+    agent: str
+    """The name of the agent class that runs it."""
+    config: type[LearnerConfig]
+    values: Literal["table", "tiles", "network"]
+    """Where the values live."""
+    control: bool = True
+    """Whether it looks for the best policy; otherwise it predicts the values of a given one."""
+    compiled_worlds: Literal["finite", "motion", ""] = ""
+    """The worlds in which its whole loop is compiled: finite MDPs, or worlds of motion with a vector as state."""
+    action_values: bool = True
+    """Whether it learns values of actions; otherwise values of states."""
+    listings: Mapping[str, str] = field(default_factory=dict)
+    """Rule → where this learner with this rule is written down; other rules name their own source."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that make it what it is."""
+
+    def fits(self, rule: Rule) -> bool:
+        """Whether a rule can be used with it."""
+        needs_values = rule.average_is_read_from_values and not self.action_values
+        needs_loss = self.values == "network" and not rule.has_loss
+        needs_scalar = self.settings.get("bootstrap") == "expected" and rule.has_return_quantiles
+        return not (needs_values or needs_loss or needs_scalar)
+
+
+SARSA, EXPECTED_SARSA = {"bootstrap": "sampled"}, {"bootstrap": "expected"}
+SUTTON_BARTO = {"differential": "Sutton & Barto 2018, 10.3"}
+
+LEARNERS = {
+    learner.name: learner
+    for learner in (
+        Learner(
+            name="td",
+            agent="TDLearning",
+            config=TDLearningConfig,
+            values="table",
+            control=False,
+            action_values=False,
+            compiled_worlds="finite",
+            listings={"differential": "Wan et al. 2021", "d2": "Alg. 3", "d3": "Alg. 7"},
+        ),
+        Learner(
+            name="q",
+            agent="QLearning",
+            config=QLearningConfig,
+            values="table",
+            compiled_worlds="finite",
+            listings={"differential": "Alg. 11", "d2": "Alg. 1, 4", "d3": "Alg. 2, 8"},
+        ),
+        Learner(
+            name="sarsa",
+            agent="QLearning",
+            config=QLearningConfig,
+            values="table",
+            compiled_worlds="finite",
+            listings=SUTTON_BARTO,
+            settings=SARSA,
+        ),
+        Learner(
+            name="expected-sarsa",
+            agent="QLearning",
+            config=QLearningConfig,
+            values="table",
+            compiled_worlds="finite",
+            settings=EXPECTED_SARSA,
+        ),
+        Learner(name="tile-q", agent="TileQ", config=TileQConfig, values="tiles", compiled_worlds="motion"),
+        Learner(
+            name="tile-sarsa",
+            agent="TileQ",
+            config=TileQConfig,
+            values="tiles",
+            compiled_worlds="motion",
+            listings=SUTTON_BARTO,
+            settings=SARSA,
+        ),
+        Learner(
+            name="tile-expected-sarsa",
+            agent="TileQ",
+            config=TileQConfig,
+            values="tiles",
+            compiled_worlds="motion",
+            settings=EXPECTED_SARSA,
+        ),
+        Learner(
+            name="actor-critic",
+            agent="ActorCritic",
+            config=ActorCriticConfig,
+            values="tiles",
+            action_values=False,
+            compiled_worlds="motion",
+            listings={"differential": "Alg. 12", "d2": "Alg. 5", "d3": "Alg. 9"},
+        ),
+        Learner(
+            name="deep-q",
+            agent="DeepQ",
+            config=DeepQConfig,
+            values="network",
+            listings={"differential": "Alg. 13", "d2": "Alg. 6", "d3": "Alg. 10"},
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """One cell of the lattice."""
+    """One cell of the lattice, or one of its named corners."""
 
     name: str
     rule: str
-    learner: str
-    """Name of the agent that runs it."""
+    learner: Learner
     source: str
     """Where it is written down."""
-    config: type[LearnerConfig]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that make it what it is; others may be added."""
+
+    @property
+    def config(self) -> type[LearnerConfig]:
+        """The class of its settings."""
+        return self.learner.config
 
 
-def _table(*rows: Algorithm) -> dict[str, Algorithm]:
-    return {row.name: row for row in rows}
+DISCOUNTED = {"discount": 0.99, "centered": False, "termination": "mask"}
+"""The usual discounted algorithms: no average is subtracted, and the value after the end of an episode is 0."""
+CENTERED = {"discount": 0.99, "centered": True}
+"""Reward centering: the average is subtracted, and the values are still discounted."""
 
 
-ALGORITHMS = _table(
-    Algorithm("differential-td", "differential", "TDLearning", "Wan et al. 2021", TDLearningConfig),
-    Algorithm("d2-td", "d2", "TDLearning", "Alg. 3", TDLearningConfig),
-    Algorithm("d3-td", "d3", "TDLearning", "Alg. 7", TDLearningConfig),
-    Algorithm("differential-q", "differential", "QLearning", "Alg. 11", QLearningConfig),
-    Algorithm("d2-q", "d2", "QLearning", "Alg. 1, 4", QLearningConfig),
-    Algorithm("d3-q", "d3", "QLearning", "Alg. 2, 8", QLearningConfig),
-    Algorithm("differential-actor-critic", "differential", "ActorCritic", "Alg. 12", ActorCriticConfig),
-    Algorithm("d2-actor-critic", "d2", "ActorCritic", "Alg. 5", ActorCriticConfig),
-    Algorithm("d3-actor-critic", "d3", "ActorCritic", "Alg. 9", ActorCriticConfig),
-    Algorithm("differential-deep-q", "differential", "DeepQ", "Alg. 13", DeepQConfig),
-    Algorithm("d2-deep-q", "d2", "DeepQ", "Alg. 6", DeepQConfig),
-    Algorithm("d3-deep-q", "d3", "DeepQ", "Alg. 10", DeepQConfig),
+def _corner(name: str, rule: str, learner: str, source: str, settings: Mapping[str, Any]) -> Algorithm:
+    row = LEARNERS[learner]
+    return Algorithm(name=name, rule=rule, learner=row, source=source, settings={**row.settings, **settings})
+
+
+def _cells() -> list[Algorithm]:
+    """Every rule with every learner that it fits."""
+    return [
+        _corner(f"{rule.name}-{row.name}", rule.name, row.name, row.listings.get(rule.name, rule.source), {})
+        for row in LEARNERS.values()
+        for rule in RULES.values()
+        if row.fits(rule)
+    ]
+
+
+CORNERS = (
+    _corner("q", "differential", "q", "Watkins 1989", DISCOUNTED),
+    _corner("quantile-q", "d3", "q", "Dabney et al. 2018", DISCOUNTED),
+    _corner("sarsa", "differential", "sarsa", "Rummery & Niranjan 1994", DISCOUNTED),
+    _corner("expected-sarsa", "differential", "expected-sarsa", "van Seijen et al. 2009", DISCOUNTED),
+    _corner("centered-q", "differential", "q", "Naik et al. 2024", CENTERED),
+    _corner("dqn", "differential", "deep-q", "Mnih et al. 2015", DISCOUNTED),
+    _corner("qr-dqn", "d3", "deep-q", "Dabney et al. 2018", DISCOUNTED),
+    _corner("centered-dqn", "differential", "deep-q", "Naik et al. 2024", CENTERED),
 )
+"""The field's baselines: the same code with other values of `discount`, `centered` and `termination`."""
+
+ALGORITHMS = {row.name: row for row in (*_cells(), *CORNERS)}
 
 
 def algorithm(name: str) -> Algorithm:

@@ -151,7 +151,7 @@ def show_list(words: list[str]) -> int:
 
     perstep.environments.register()
     names = sorted(name for name in gymnasium.registry if name.startswith("perstep/"))
-    cells = [(cell.name, cell.rule, cell.learner, cell.source) for cell in ALGORITHMS.values()]
+    cells = [(cell.name, cell.rule, cell.learner.agent, cell.source) for cell in ALGORITHMS.values()]
     console = Console()
     console.print(table(["algorithm", "rule", "agent", "written in"], cells))
     console.print(table(["world", ""], [(name, WORLDS.get(name, "")) for name in names]))
@@ -202,7 +202,7 @@ def _train_without_algorithm(words: list[str]) -> int:
         algorithm(words[0])  # raises, with the nearest name
     if not {"-h", "--help"} & set(words):
         raise ValueError(f"perstep train begins with an algorithm: {', '.join(ALGORITHMS)}.")
-    lines = [f"- {cell.name}: {cell.learner} with the rule {cell.rule}, {cell.source}" for cell in ALGORITHMS.values()]
+    lines = [f"- {cell.name}: {cell.learner.agent} with the rule {cell.rule}, {cell.source}" for cell in ALGORITHMS.values()]
     about = ["Algorithms, each with settings of its own (perstep train d2-q --help):", "", *lines]
     parsed(TrainFlags, "perstep train ALGORITHM", ["--help"], description="\n".join(about))
     return 0

@@ -1,4 +1,4 @@
-"""What an agent is told: frozen settings, a line of documentation under each, impossible values refused with a sentence."""
+"""The settings of agents: frozen, a line of documentation under each, impossible values refused with a sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from perstep.errors import unknown
-from perstep.rules import D2, DIFFERENTIAL, RULES
+from perstep.rules import RULES, Rule, Schedule
 from perstep.schedules import Decay, as_decay, is_finite
 
 
@@ -20,20 +20,26 @@ def number(name: str, value: object, low: float, high: float = math.inf, *, abov
         return float(value)  # type: ignore[arg-type]
     least = f"above {low:g}" if above else f"{low:g} or more"
     span = least if high == math.inf else f"between {low:g} and {high:g}"
-    raise ValueError(f"{name} must be a finite number {span}, but {value!r} came.")
+    raise ValueError(f"{name} must be a finite number {span}, got {value!r}.")
 
 
 def count(name: str, value: object, least: int) -> int:
     """`value` as an int, refused unless it is a whole number from `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, but {value!r} came.")
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)
 
 
-def choice(name: str, value: object, known: tuple[str, ...]) -> None:
+def choice(name: str, value: object, known: Iterable[str]) -> None:
     """Refuse `value` unless it is one of the known names."""
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise unknown(name, value, known)
+
+
+def switch(name: str, value: object) -> None:
+    """Refuse `value` unless it is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,17 +47,21 @@ class LearnerConfig:
     """What every learner has in common."""
 
     rule: str = "d2"
-    """What a transition does to the estimates: "differential", "d2" or "d3"."""
+    """What a transition does to the estimates: "differential", "d2", "d3" or "rvi"."""
     step_size: float | Decay = 2e-3
     """α of the values: a constant, or Decay(scale, power) with the visits of each entry."""
     reward_ratio: float = 2.0
     """η: the step of the reward estimate is α_θ = η α."""
     reward_step_size: float | Decay | None = None
-    """α_θ itself, where two timescales are wanted; overrides reward_ratio. It falls with the number of steps."""
+    """α_θ itself, for two separate timescales; overrides reward_ratio. It falls with the number of steps."""
     offset_ratio: float = 0.0
     """η_b of the learned offset of d2, our correction of its bias; 0 is the paper's algorithm."""
+    discount: float = 1.0
+    """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
+    centered: bool = True
+    """Whether the average reward is subtracted from every reward; True is the paper."""
     num_quantiles: int = 51
-    """m = n, reward and return quantiles (`differential` has none, d2 no return quantiles)."""
+    """m = n, the number of reward quantiles and of return quantiles, for the rules that have them."""
     num_reward_quantiles: int | None = None
     """m alone."""
     num_return_quantiles: int | None = None
@@ -63,7 +73,7 @@ class LearnerConfig:
     termination: Literal["continue", "mask"] = "continue"
     """At the end of an episode: "continue" to the next start as an ordinary transition, or "mask" the bootstrap."""
     reset_cost: float = 0.0
-    """Taken from the reward whenever an episode ends."""
+    """Subtracted from the reward whenever an episode ends."""
     seed: int = 0
     """All the run's randomness comes from this number."""
 
@@ -82,10 +92,13 @@ class LearnerConfig:
             self._number(name, -math.inf, above=True)
         choice("termination", self.termination, ("continue", "mask"))
         self._count("seed", 0)
-        if self.offset_ratio and self.rule_number != D2:
-            raise ValueError(
-                f"offset_ratio corrects the average of d2, but the rule is {self.rule!r}. Use rule='d2', or offset_ratio=0."
-            )
+        self._number("discount", 0.0, 1.0)
+        switch("centered", self.centered)
+        if self.offset_ratio and not self.rule_row.has_offset:
+            having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_offset)
+            raise ValueError(f"The rule {self.rule!r} has no learned offset. Use {having}, or offset_ratio=0.")
+        if self.offset_ratio and not self.centered:
+            raise ValueError("offset_ratio corrects the average that is subtracted; use it with centered=True only.")
 
     def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
         """Check a setting and keep it as a float: kernels would be compiled anew for an int."""
@@ -96,24 +109,32 @@ class LearnerConfig:
         object.__setattr__(self, name, count(name, getattr(self, name), least))
 
     @property
-    def rule_number(self) -> int:
-        """The rule as compiled code knows it."""
-        return RULES.index(self.rule)
+    def rule_row(self) -> Rule:
+        """Everything there is to know about the rule."""
+        return RULES[self.rule]
 
     @property
     def theta_size(self) -> int:
-        """m: quantiles of the reward; one number, the average, for `differential`."""
-        return 1 if self.rule_number == DIFFERENTIAL else self.num_reward_quantiles or self.num_quantiles
+        """m: the number of reward quantiles; 1, the average, for a rule without them."""
+        return self.rule_row.theta_size(self.num_reward_quantiles or self.num_quantiles)
 
     @property
     def value_size(self) -> int:
-        """n: numbers a value is made of; quantiles of the return for d3, one otherwise."""
-        return self.num_return_quantiles or self.num_quantiles if self.rule == "d3" else 1
+        """n: how many numbers a value consists of."""
+        return self.rule_row.value_size(self.num_return_quantiles or self.num_quantiles)
 
     @property
     def value_decay(self) -> Decay:
         """α as a schedule."""
         return as_decay(self.step_size)
+
+    @property
+    def schedule(self) -> Schedule:
+        """All step sizes of a run, as numbers for compiled code."""
+        decay, by_visits = self.value_decay, self.rule_row.average_moves_with_value
+        return Schedule(
+            decay.scale, decay.power, self.theta_scale, self.theta_power, self.offset_ratio, theta_by_visits=by_visits
+        )
 
     @property
     def theta_scale(self) -> float:
@@ -129,7 +150,7 @@ class LearnerConfig:
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> Self:
-        """The settings as a config; a name that is none of them is refused with the nearest one."""
+        """The settings as a config; an unknown name is refused with the nearest known one."""
         names = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in names:
@@ -152,40 +173,37 @@ class LearnerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorCriticConfig(LearnerConfig):
-    """Settings of ActorCritic."""
+class TileConfig(LearnerConfig):
+    """What the learners on tiles have in common."""
 
     step_size: float | Decay = 2e-2
-    """α of the critic, as the paper writes it: not divided by the number of tilings."""
+    """α of the values, as the paper writes it: not divided by the number of tilings."""
     reward_ratio: float = 0.1
     """η: the step of the reward estimate is α_θ = η α."""
-    policy_ratio: float = 0.1
-    """η_π: the step of the policy is α_π = η_π α."""
     num_quantiles: int = 10
-    """m = n, reward and return quantiles (`differential` has none, d2 no return quantiles)."""
+    """m = n, the number of reward quantiles and of return quantiles, for the rules that have them."""
     huber: float = 1.0
     """λ of d3's quantile Huber loss; 0 for the quantile loss itself."""
     tilings: int = 32
-    """Displaced grids over the observations."""
+    """The number of displaced grids over the observations."""
     tiles: int | tuple[int, ...] = 8
-    """Tiles of a grid, for every dimension or one by one."""
+    """The number of tiles of a grid, for every dimension or one number per dimension."""
     wrap: tuple[int, ...] = ()
-    """Dimensions whose ends meet, as those of an angle."""
+    """Dimensions whose two ends are the same point, as those of an angle."""
     low: tuple[float, ...] | None = None
-    """Lower bounds of the grids, where the world's own are not wanted or not finite."""
+    """Lower bounds of the grids; None for the bounds of the world, if they are finite."""
     high: tuple[float, ...] | None = None
     """Upper bounds of the grids."""
     table_size: int | None = None
-    """Features to hash into, where the full table is too large."""
+    """The number of features to hash into, where the full table is too large."""
     divide_by_tilings: bool = False
-    """Whether the steps of the critic and the policy are divided by the number of tilings; the paper's are not."""
+    """Whether the steps of values and policy are divided by the number of tilings; the paper's are not."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._number("policy_ratio", 0.0)
         self._number("huber", 0.0)
         self._count("tilings", 1)
-        for name in ("tiles", "wrap", "low", "high"):  # lists come from files and command lines, arrays from spaces
+        for name in ("tiles", "wrap", "low", "high"):  # files and command lines give lists, spaces give arrays
             value = getattr(self, name)
             value = value.tolist() if hasattr(value, "tolist") else value
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
@@ -193,15 +211,14 @@ class ActorCriticConfig(LearnerConfig):
             count("tiles", size, 1)
         for name in ("wrap", "low", "high"):
             if not isinstance(value := getattr(self, name), tuple) and (name == "wrap" or value is not None):
-                raise ValueError(f"{name} must be a sequence of numbers, one a dimension, but {value!r} came.")
+                raise ValueError(f"{name} must be a sequence of numbers, one per dimension, got {value!r}.")
         for dimension in self.wrap:
             count("wrap", dimension, 0)
         for bound in (*(self.low or ()), *(self.high or ())):
             number("A bound in low or high", bound, -math.inf, above=True)
         if self.table_size is not None:
             self._count("table_size", 1)
-        if not isinstance(self.divide_by_tilings, bool):
-            raise ValueError(f"divide_by_tilings must be True or False, but {self.divide_by_tilings!r} came.")
+        switch("divide_by_tilings", self.divide_by_tilings)
 
     @property
     def value_decay(self) -> Decay:
@@ -211,20 +228,88 @@ class ActorCriticConfig(LearnerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TDLearningConfig(LearnerConfig):
-    """Settings of TDLearning."""
+class ActorCriticConfig(TileConfig):
+    """Settings of ActorCritic."""
+
+    policy_ratio: float = 0.1
+    """η_π: the step of the policy is α_π = η_π α."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._number("policy_ratio", 0.0)
+        _refuse_reading_of_values(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class QLearningConfig(LearnerConfig):
-    """Settings of QLearning."""
+class TDLearningConfig(LearnerConfig):
+    """Settings of TDLearning."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_reading_of_values(self)
+
+
+def _refuse_reading_of_values(config: LearnerConfig) -> None:
+    """Refuse a rule that reads its average from action values, for a learner without them."""
+    if config.rule_row.average_is_read_from_values:
+        raise ValueError(
+            f"The rule {config.rule!r} reads the average reward from action values, which this learner does not keep. "
+            "Use QLearning or TileQ."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionValueConfig(LearnerConfig):
+    """What the learners of action values on tables and tiles have in common."""
 
     epsilon: float = 0.1
-    """ε: how often the action is any, not the best."""
+    """ε: probability of a random action."""
+    bootstrap: Literal["greedy", "sampled", "expected"] = "greedy"
+    """The action at the next state whose value is the target: the best one (Q-learning), the one taken next (Sarsa) or the
+    average over the policy (Expected Sarsa)."""
+    reference: str | tuple[Any, int] = "mean"
+    """f(Q) of the rule "rvi": "mean", "max" (tables only) or one pair (observation, action)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._number("epsilon", 0.0, 1.0)
+        choice("bootstrap", self.bootstrap, ("greedy", "sampled", "expected"))
+        if self.bootstrap == "expected" and self.value_size > 1:
+            raise ValueError(
+                f"bootstrap='expected' averages values of one number, but those of rule={self.rule!r} are {self.value_size} "
+                "quantiles, whose average is not the quantiles of the mixture. Use bootstrap='sampled' or another rule."
+            )
+        if isinstance(self.reference, str):
+            choice("reference", self.reference, ("mean", "max"))
+            return
+        try:
+            observation, action = self.reference
+            pair = (observation.tolist() if hasattr(observation, "tolist") else observation, count("action", action, 0))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"reference must be 'mean', 'max' or a pair (observation, action), got {self.reference!r}."
+            ) from error
+        object.__setattr__(self, "reference", pair)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QLearningConfig(ActionValueConfig):
+    """Settings of QLearning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileQConfig(ActionValueConfig, TileConfig):
+    """Settings of TileQ."""
+
+    step_size: float | Decay = 0.2
+    """α of the values, divided by the number of tilings."""
+    divide_by_tilings: bool = True
+    """Whether the step of the values is divided by the number of tilings."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reference == "max" and self.rule_row.average_is_read_from_values:
+            raise ValueError("The maximum of Q over a box is not known on tiles. Use reference='mean' or a pair.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +317,7 @@ class DeepQConfig(LearnerConfig):
     """Settings of DeepQ."""
 
     rule: str = "d3"
-    """What a batch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
+    """What a minibatch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
     step_size: float | Decay = 2e-4
     """α, the step of Adam: a constant, or Decay(scale, power) with the number of updates."""
     reward_ratio: float = 10.0
@@ -240,44 +325,47 @@ class DeepQConfig(LearnerConfig):
     huber: float = 1.0
     """λ of the smooth L1 and the quantile Huber loss."""
     reward_tracking: Literal["per-sample", "batch-mean"] = "per-sample"
-    """θ by every reward of a batch, or by its mean as the paper has it (θ then holds quantiles of batch means)."""
+    """θ moves by every reward of a minibatch, or by their mean as in the paper (θ then holds quantiles of batch means)."""
     epsilon: float = 0.05
-    """ε: how often the action is any, not the best, once the schedule has come down to it."""
+    """ε: probability of a random action at the end of its schedule."""
     initial_epsilon: float = 1.0
     """ε at the beginning."""
     epsilon_steps: int = 50_000
-    """Steps in which ε falls in a straight line to its last value."""
+    """The number of steps in which ε falls linearly to its final value."""
     batch_size: int = 32
-    """B, transitions in a minibatch."""
+    """B, the number of transitions in a minibatch."""
     replay_capacity: int = 100_000
-    """The last so many transitions are kept."""
+    """The number of transitions that the replay keeps: the most recent ones."""
     learning_starts: int = 100
-    """Transitions in the replay before the first update."""
+    """The number of transitions in the replay before the first update."""
     update_every: int = 4
-    """Steps from one update to the next."""
+    """The number of steps from one update to the next."""
     target_step_size: float = 0.005
     """Polyak step of the target network; 1 copies the network after every update."""
     adam_epsilon: float = 1e-8
-    """Added to the denominator of Adam."""
+    """The constant in the denominator of Adam."""
     gradient_clip: float | None = None
-    """Largest norm of the gradient; longer ones are shortened to it."""
+    """The largest norm of the gradient; longer gradients are scaled down to it. None for no limit."""
     network: Literal["auto", "atari", "minatar", "perceptron"] = "auto"
-    """The paper's convolutional network, MinAtar's small one, or a perceptron; "auto" goes by the observations."""
+    """The paper's convolutional network, MinAtar's small one, or a perceptron; "auto" chooses by the observations."""
     hidden: tuple[int, ...] = (64, 64)
-    """Hidden layers of the perceptron; none for values that are linear in the observation."""
+    """Sizes of the hidden layers of the perceptron; empty for values that are linear in the observation."""
     stacked_frames: bool | None = None
-    """Whether an observation is a stack of frames, each of which is kept once; None asks the world and its wrappers."""
+    """Whether an observation is a stack of frames, each of which is stored once; None asks the world and its wrappers."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the numbers inside the networks; weights are float32. bfloat16 pays where the processor has it."""
+    """Number format inside the networks; weights are float32. bfloat16 is faster on processors that support it."""
     device: str = "auto"
     """Where the networks live: "cpu", "cuda", or "auto" for a GPU if there is one."""
     compile: bool = False
     """Whether the networks are compiled with torch.compile: a minute at the beginning, faster afterwards."""
     threads: int | None = None
-    """Threads of PyTorch; None for all cores, or one for a small network. The same number gives the same bits."""
+    """The number of PyTorch threads; None for all cores, or one for a small network. The same number gives the same bits."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.rule_row.has_loss:
+            having = ", ".join(repr(rule.name) for rule in RULES.values() if rule.has_loss)
+            raise ValueError(f"The rule {self.rule!r} is not written for networks. The rules of DeepQ are {having}.")
         for name in ("huber", "adam_epsilon"):
             self._number(name, 0.0, above=True)
         for name in ("epsilon", "initial_epsilon"):
@@ -293,25 +381,22 @@ class DeepQConfig(LearnerConfig):
         choice("reward_tracking", self.reward_tracking, ("per-sample", "batch-mean"))
         choice("network", self.network, ("auto", "atari", "minatar", "perceptron"))
         choice("precision", self.precision, ("float32", "bfloat16"))
-        if not isinstance(self.compile, bool):
-            raise ValueError(f"compile must be True or False, but {self.compile!r} came.")
+        switch("compile", self.compile)
         if not isinstance(self.stacked_frames, bool | None):
-            raise ValueError(f"stacked_frames must be True, False or None, but {self.stacked_frames!r} came.")
+            raise ValueError(f"stacked_frames must be True, False or None, got {self.stacked_frames!r}.")
         if not isinstance(self.device, str):
-            raise ValueError(f"device must be a name such as 'auto', 'cpu' or 'cuda', but {self.device!r} came.")
+            raise ValueError(f"device must be a name such as 'auto', 'cpu' or 'cuda', got {self.device!r}.")
         sizes = (self.hidden,) if isinstance(self.hidden, numbers.Integral) else self.hidden
-        if isinstance(sizes, str) or not isinstance(sizes, Iterable):  # lists come from files and command lines
-            raise ValueError(
-                f"hidden must be a size or a sequence of sizes, such as (64, 64), but {self.hidden!r} came."
-            )
+        if isinstance(sizes, str) or not isinstance(sizes, Iterable):  # files and command lines give lists
+            raise ValueError(f"hidden must be a size or a sequence of sizes, such as (64, 64), got {self.hidden!r}.")
         object.__setattr__(self, "hidden", tuple(count("A size in hidden", size, 1) for size in sizes))
         if self.learning_starts > self.replay_capacity:
             raise ValueError(
-                f"Learning starts with {self.learning_starts:,} transitions in the replay, but it holds {self.replay_capacity:,}. "
+                f"learning_starts={self.learning_starts:,} transitions do not fit in a replay of {self.replay_capacity:,}. "
                 "Choose a larger replay_capacity or a smaller learning_starts."
             )
 
     def epsilon_at(self, step: int) -> float:
-        """ε after this many steps."""
+        """ε after `step` steps."""
         share = min(step / self.epsilon_steps, 1.0) if self.epsilon_steps else 1.0
         return self.initial_epsilon + share * (self.epsilon - self.initial_epsilon)

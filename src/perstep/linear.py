@@ -1,43 +1,64 @@
-"""The actor-critic on active tiles (Alg. 5, 9, 12): the same rules as the tables, a softmax policy beside them.
+"""The learners on active tiles: the actor-critic (Alg. 5, 9, 12) and Q with linear values; the same rules as the tables.
 
 Only the few weights of the active tiles take part in a step: a value is their sum, a move adds the same to each of them.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
-from perstep.rules import RewardEstimate, Schedule, Workspace, apply_rule, steps_now
+from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
+from perstep.randomness import draw
+from perstep.rules import (
+    MEAN,
+    NO_REFERENCE,
+    RewardEstimate,
+    Schedule,
+    Workspace,
+    apply_rule,
+    steps_now,
+    value_of,
+)
 from perstep.tiles import Tiling, active_tiles
 
 Floats = NDArray[np.float64]
 
+ACTOR_CRITIC, TILE_Q = 0, 1
+
 
 class Weights(NamedTuple):
-    """What is learnt, and where the agent stands (K active of F features)."""
+    """What is learnt, and where the agent stands (K active of F features; C columns: one for state values, A for Q)."""
 
-    critic: Floats  # (F, n): w
-    actor: Floats  # (F, A): u
+    critic: Floats  # (C, F, n): w
+    actor: Floats  # (F, A): u; (0, A) for Q
     active: NDArray[np.int64]  # (K,): the features of S
-    estimate: Floats  # (n,): the value of S
-    clipped: NDArray[np.int64]  # (1,): coordinates seen outside the bounds so far
+    numbers: Floats  # (C, n): the values of S
+    scores: Floats  # (C,): what the rule reads from them; for Q only
+    clipped: NDArray[np.int64]  # (1,): how many coordinates were outside the bounds so far
 
 
 class Room(NamedTuple):
-    """What a step writes to, allocated once a run."""
+    """Memory that a step writes to, allocated once per run."""
 
     next_active: NDArray[np.int64]  # (K,): the features of S′
-    bootstrap: Floats  # (n,): the value of S′
+    numbers: Floats  # (C, n): the values of S′
+    scores: Floats  # (C,): what the rule reads from them; for Q only
     chances: Floats  # (A,): π(·|S)
 
 
-class Run(NamedTuple):
-    """All that an actor-critic reads and writes."""
+class Reference(NamedTuple):
+    """f(Q) of the rule `rvi`."""
+
+    kind: NDArray[np.int64]  # (2,): of rules.REFERENCES, and the action of a pair
+    active: NDArray[np.int64]  # (K,): the features of the observation of a pair
+
+
+class LearnerState(NamedTuple):
+    """Everything that a learner on tiles reads and writes."""
 
     weights: Weights
     rewards: RewardEstimate
@@ -46,22 +67,35 @@ class Run(NamedTuple):
     policy_ratio: float  # η_π
     tiling: Tiling
     room: Room
+    reference: Reference
 
 
-def weights(num_features: int, num_active: int, num_actions: int, num_quantiles: int, initial: float) -> Weights:
+def weights(
+    num_features: int, num_active: int, num_actions: int, num_quantiles: int, initial: float, learner: int = ACTOR_CRITIC
+) -> Weights:
     """Preferences of zero, and values of `initial` everywhere: each of the active features carries its share."""
+    columns = num_actions if learner == TILE_Q else 1
     return Weights(
-        np.full((num_features, num_quantiles), initial / num_active),
-        np.zeros((num_features, num_actions)),
+        np.full((columns, num_features, num_quantiles), initial / num_active),
+        np.zeros((0 if learner == TILE_Q else num_features, num_actions)),
         np.zeros(num_active, np.int64),
-        np.zeros(num_quantiles),
+        np.zeros((columns, num_quantiles)),
+        np.zeros(columns),
         np.zeros(1, np.int64),
     )
 
 
-def room(num_active: int, num_actions: int, num_quantiles: int) -> Room:
-    """Scratch for one step."""
-    return Room(np.zeros(num_active, np.int64), np.zeros(num_quantiles), np.zeros(num_actions))
+def room(num_active: int, num_actions: int, num_quantiles: int, learner: int = ACTOR_CRITIC) -> Room:
+    """Memory for one step."""
+    columns = num_actions if learner == TILE_Q else 1
+    return Room(
+        np.zeros(num_active, np.int64), np.zeros((columns, num_quantiles)), np.zeros(columns), np.zeros(num_actions)
+    )
+
+
+def no_reference(num_active: int) -> Reference:
+    """For the rules whose average is not read from the values."""
+    return Reference(np.array([NO_REFERENCE, 0]), np.zeros(num_active, np.int64))
 
 
 NARROW = 4  # columns up to which going down each column beats going along each row
@@ -69,7 +103,7 @@ NARROW = 4  # columns up to which going down each column beats going along each 
 
 @compiled
 def gather(matrix: Any, active: Any, out: Any) -> None:
-    """out = the sum of the active rows: one dot product with binary features a column."""
+    """out = the sum of the active rows: for every column one dot product with binary features."""
     count, width = active.shape[0], out.shape[0]
     if width <= NARROW:
         for j in range(width):
@@ -78,7 +112,7 @@ def gather(matrix: Any, active: Any, out: Any) -> None:
     for j in range(width):
         out[j] = 0.0
     k = 0
-    while k + 4 <= count:  # four rows at a time: a quarter of the trips to `out`
+    while k + 4 <= count:  # four rows at a time: a quarter of the accesses to `out`
         a, b, c, d = matrix[active[k]], matrix[active[k + 1]], matrix[active[k + 2]], matrix[active[k + 3]]
         for j in range(width):
             out[j] += (a[j] + b[j]) + (c[j] + d[j])
@@ -92,7 +126,7 @@ def gather(matrix: Any, active: Any, out: Any) -> None:
 
 @compiled
 def gather_column(matrix: Any, active: Any, j: Any) -> Any:
-    """The sum of one column over the active rows, in four lanes as quantiles.mean."""
+    """The sum of one column over the active rows, in four lanes like quantiles.mean."""
     count = active.shape[0]
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     k = 0
@@ -123,25 +157,30 @@ def scatter(matrix: Any, active: Any, step: Any, pull: Any) -> None:
             row[j] += step * pull[j]
 
 
-@compiled
-def softmax(preferences: Any) -> None:
-    """Preferences to probabilities, in place; the largest is taken off first, so nothing overflows."""
-    top = preferences[0]
-    for a in range(1, preferences.shape[0]):
-        top = max(top, preferences[a])
-    total = 0.0
-    for a in range(preferences.shape[0]):
-        preferences[a] = math.exp(preferences[a] - top)
-        total += preferences[a]
-    for a in range(preferences.shape[0]):
-        preferences[a] /= total
+@inlined
+def enter(learner: Any, rule: Any, run: Any, point: Any) -> None:
+    """Stand at a point that was not reached by a transition, such as the first one."""
+    weights = run.weights
+    weights.clipped[0] += active_tiles(run.tiling, point, weights.active)
+    gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
 
 
 @inlined
-def enter(run: Any, point: Any) -> None:
-    """Stand at a point: S is obtained, not reached by a transition."""
-    run.weights.clipped[0] += active_tiles(run.tiling, point, run.weights.active)
-    gather(run.weights.critic, run.weights.active, run.weights.estimate)
+def stand(learner: Any, rule: Any, run: Any, point: Any) -> None:
+    """Stand at a point to act and not to learn: an actor-critic then needs no values."""
+    weights = run.weights
+    active_tiles(run.tiling, point, weights.active)
+    if learner == TILE_Q:
+        gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
+
+
+@inlined
+def gather_values(learner: Any, rule: Any, critic: Any, active: Any, numbers: Any, scores: Any) -> None:
+    """The values at the active features, and what the rule reads from them where actions are chosen by it."""
+    for column in range(numbers.shape[0]):
+        gather(critic[column], active, numbers[column])
+        if learner == TILE_Q:
+            scores[column] = value_of(rule, numbers[column])
 
 
 @inlined
@@ -152,25 +191,94 @@ def softmax_policy(run: Any) -> None:
 
 
 @inlined
+def choose(learner: Any, run: Any, epsilon: Any, generator: Any) -> Any:
+    """`A ∼ π(·|S)` where the agent stands: the softmax policy of the actor-critic, ε-greedy for Q."""
+    if learner == TILE_Q:
+        return epsilon_greedy(run.weights.scores, epsilon, generator)
+    softmax_policy(run)
+    return draw(run.room.chances, generator)
+
+
+@inlined
+def choose_without_chance(learner: Any, run: Any) -> Any:
+    """The most likely action of the actor-critic, the best one for Q; ties to the first."""
+    if learner == TILE_Q:
+        return greedy(run.weights.scores)
+    softmax_policy(run)
+    return greedy(run.room.chances)
+
+
+@inlined
+def look_ahead(learner: Any, rule: Any, run: Any, next_point: Any) -> None:
+    """The features and values of S′ into `run.room`."""
+    run.weights.clipped[0] += active_tiles(run.tiling, next_point, run.room.next_active)
+    gather_values(learner, rule, run.weights.critic, run.room.next_active, run.room.numbers, run.room.scores)
+
+
+@inlined
+def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
+    """S′ becomes S. Its values were summed before w moved: add what moved under the tiles that S and S′ share."""
+    weights, room, pull = run.weights, run.room, run.work.pull
+    shared = 0
+    for k in range(weights.active.shape[0]):
+        shared += weights.active[k] == room.next_active[k]
+        weights.active[k] = room.next_active[k]
+    for c in range(weights.numbers.shape[0]):
+        moved = shared if c == column else 0
+        for j in range(pull.shape[0]):
+            weights.numbers[c, j] = room.numbers[c, j] + moved * alpha * pull[j]
+        if learner == TILE_Q:
+            weights.scores[c] = value_of(rule, weights.numbers[c])
+
+
+@inlined
 def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point: Any, masked: Any) -> Any:
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
-    weights, room, pull = run.weights, run.room, run.work.pull
-    weights.clipped[0] += active_tiles(run.tiling, next_point, room.next_active)
-    gather(weights.critic, room.next_active, room.bootstrap)
-    bootstrap = run.work.nothing if masked else room.bootstrap
-    steps = steps_now(rule, run.schedule, clock, clock)
-    delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.estimate, steps, run.work)
-    scatter(weights.critic, weights.active, steps.value, pull)
+    weights, room = run.weights, run.room
+    look_ahead(ACTOR_CRITIC, rule, run, next_point)
+    bootstrap = run.work.nothing if masked else room.numbers[0]
+    steps = steps_now(run.schedule, clock, clock)
+    delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
+    scatter(weights.critic[0], weights.active, steps.value, run.work.pull)
     scale = run.policy_ratio * steps.value * delta
     chances = room.chances
     for a in range(chances.shape[0]):
         chances[a] = (1.0 if a == action else 0.0) - chances[a]  # ∇ ln π(A|S) on every active feature
     scatter(weights.actor, weights.active, scale, chances)
-    # The value of S′ was summed before w moved: add what moved under the tiles that S and S′ share.
-    shared = 0
-    for k in range(weights.active.shape[0]):
-        shared += weights.active[k] == room.next_active[k]
-        weights.active[k] = room.next_active[k]
-    for j in range(pull.shape[0]):
-        weights.estimate[j] = room.bootstrap[j] + shared * steps.value * pull[j]
+    arrive(ACTOR_CRITIC, rule, run, 0, steps.value)
     return delta
+
+
+@inlined
+def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point: Any, masked: Any, kind: Any,
+           epsilon: Any, generator: Any) -> Any:  # fmt: skip
+    """Estimate q(S, A); bootstrap q(S′, a*), q(S′, A′) or the ε-greedy average of q(S′, ·); then w; S′ becomes S.
+
+    Returns A′ where the bootstrap needs it (Sarsa chooses it before w moves), otherwise −1.
+    """
+    weights, room = run.weights, run.room
+    look_ahead(TILE_Q, rule, run, next_point)
+    following = epsilon_greedy(room.scores, epsilon, generator) if kind == SAMPLED else -1
+    best = greedy(room.scores) if kind == GREEDY else max(following, 0)
+    bootstrap = run.work.nothing if masked else room.numbers[best]
+    if kind == EXPECTED and not masked:
+        run.work.mixed[0] = epsilon_greedy_mean(room.scores, epsilon)
+        bootstrap = run.work.mixed
+    steps = steps_now(run.schedule, clock, clock)
+    apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
+    scatter(weights.critic[action], weights.active, steps.value, run.work.pull)
+    if run.reference.kind[0] != NO_REFERENCE:
+        run.rewards.theta[0] = reference_value(run, steps.value)
+    arrive(TILE_Q, rule, run, action, steps.value)
+    return following
+
+
+@compiled
+def reference_value(run: Any, alpha: Any) -> Any:
+    """f(Q) of RVI after K weights of one action moved by α · pull: of a pair, or the mean, in which every feature of every
+    action has the same share."""
+    columns, features, _ = run.weights.critic.shape
+    count = run.weights.active.shape[0]
+    if run.reference.kind[0] == MEAN:
+        return run.rewards.theta[0] + count * count * alpha * run.work.pull[0] / (features * columns)
+    return gather_column(run.weights.critic[run.reference.kind[1]], run.reference.active, 0)

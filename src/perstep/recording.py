@@ -84,7 +84,8 @@ def note(record: Any, reward: Any, rewards: Any) -> None:
         halve(record)
 
 
-def note_end(record: Record, episode_return: float) -> None:
+@inlined
+def note_end(record: Any, episode_return: Any) -> None:
     """An episode ends with the step that is taken down next."""
     record.pending[RETURNS] += episode_return
     record.pending[EPISODES] += 1

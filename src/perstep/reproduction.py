@@ -63,7 +63,7 @@ def reproduce(parts: Sequence[str], scale: str, out: Path, options: StudyOptions
 def _check_libraries(results: Results) -> None:
     """Raise an error before anything runs if missing runs need a library that is not installed."""
     for study, setting in results.configurations():
-        if algorithm(study.algorithm).learner == "DeepQ" and not results.path(study, setting).exists():
+        if algorithm(study.algorithm).learner.values == "network" and not results.path(study, setting).exists():
             try_out(study)
             return
 

@@ -1,11 +1,16 @@
-"""The three rules, in the order of the listings: what one transition does to the reward estimate and how it pulls a value.
+"""The rules, in the order of the listings: what one transition does to the reward estimate and how it pulls a value.
 
-A rule sees two vectors: the estimate (n numbers for S, or S and A) and the bootstrap (n numbers for S′). It moves θ, writes the
-pull on the estimate and returns the TD error δ. Who owns the vectors, and what `estimate += α · pull` means, is the learner's.
+A rule sees two vectors: the estimate (n numbers for S, or for S and A) and the bootstrap (n numbers for S′). It moves θ, writes
+the pull on the estimate and returns the TD error δ. The learner owns the vectors and applies `estimate += α · pull`.
+
+Everything that other code asks about a rule is a field of its row in `RULES`; nobody compares names or numbers. The same rules
+for networks, as losses of a batch, are in deep/losses.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,27 +22,34 @@ from perstep.schedules import step_size
 
 Floats = NDArray[np.float64]
 
-RULES = ("differential", "d2", "d3")
-DIFFERENTIAL, D2, D3 = 0, 1, 2  # compiled code chooses by number: functions as arguments are never cached
+
+REFERENCES = ("pair", "mean", "max")
+"""What f(Q) of the rule `rvi` reads: the value of one pair, the mean or the maximum of all values."""
+PAIR, MEAN, MAX = 0, 1, 2
+NO_REFERENCE = -1
 
 
 class RewardEstimate(NamedTuple):
-    """What is known of the reward per step: R̄ is the mean of θ plus the offset."""
+    """The estimate of the reward per step: R̄ is the mean of θ plus the offset."""
 
-    theta: Floats  # (m,) reward quantiles; for `differential` (1,), the average itself
-    offset: Floats  # (1,) b, zero unless `offset_ratio` asks for it
+    theta: Floats  # (m,) reward quantiles; (1,) for a rule that learns the average alone
+    offset: Floats  # (1,) b, zero unless `offset_ratio` is set
     tau: Floats  # (m,)
 
 
 class Workspace(NamedTuple):
-    """What a rule writes to, allocated once a run."""
+    """The memory that a rule writes to, allocated once per run, and the settings of its target and its loss."""
 
     pull: Floats  # (n,)
     ordered: Floats  # (n + 2,)
     tau: Floats  # (n,)
     nothing: Floats  # (n,) zeros: the bootstrap of a masked end
     sums: Floats  # (n + 1,)
+    mixed: Floats  # (n,) the bootstrap of a learner that averages over actions
+    scaled: Floats  # (n,) the discounted bootstrap
     huber: float  # λ of the quantile Huber loss; 0 for the quantile loss itself
+    discount: float  # γ; 1 is the paper
+    centered: bool  # whether R̄ is subtracted from the reward; True is the paper
 
 
 class Steps(NamedTuple):
@@ -56,6 +68,7 @@ class Schedule(NamedTuple):
     theta_scale: float
     theta_power: float
     offset_ratio: float
+    theta_by_visits: bool  # whether α_θ falls with the visits of the entry (see Rule.average_moves_with_value)
 
 
 def reward_estimate(num_quantiles: int, initial: float) -> RewardEstimate:
@@ -63,18 +76,29 @@ def reward_estimate(num_quantiles: int, initial: float) -> RewardEstimate:
     return RewardEstimate(np.full(num_quantiles, float(initial)), np.zeros(1), levels(num_quantiles))
 
 
-def workspace(num_quantiles: int, huber: float = 0.0) -> Workspace:
-    """Room for the pulls on one value, and the loss that pulls."""
+def workspace(num_quantiles: int, huber: float = 0.0, discount: float = 1.0, centered: bool = True) -> Workspace:
+    """Memory for the pulls on one value of `num_quantiles` numbers, and how they are pulled."""
     n = num_quantiles
-    return Workspace(np.zeros(n), np.zeros(n + 2), levels(n), np.zeros(n), np.zeros(n + 1), huber)
+    return Workspace(
+        pull=np.zeros(n),
+        ordered=np.zeros(n + 2),
+        tau=levels(n),
+        nothing=np.zeros(n),
+        sums=np.zeros(n + 1),
+        mixed=np.zeros(n),
+        scaled=np.zeros(n),
+        huber=huber,
+        discount=discount,
+        centered=centered,
+    )
 
 
 @inlined
-def steps_now(rule: Any, schedule: Any, visits: Any, clock: Any) -> Any:
-    """α by the visits of the entry. θ moves at every step, whatever the entry, so α_θ goes by the clock; the average of
-    `differential` moves with its value (Wan et al. 2021), so there it goes by the visits."""
+def steps_now(schedule: Any, visits: Any, clock: Any) -> Any:
+    """The steps of one transition: α by the visits of the entry, α_θ by the clock or by the visits as the rule asks."""
     alpha = step_size(schedule.value_scale, schedule.value_power, visits)
-    alpha_theta = step_size(schedule.theta_scale, schedule.theta_power, visits if rule == DIFFERENTIAL else clock)
+    counted = visits if schedule.theta_by_visits else clock
+    alpha_theta = step_size(schedule.theta_scale, schedule.theta_power, counted)
     return Steps(alpha, alpha_theta, schedule.offset_ratio * alpha)
 
 
@@ -85,10 +109,26 @@ def average_reward(rewards: Any) -> Any:
 
 
 @inlined
+def surplus(reward: Any, average: Any, work: Any) -> Any:
+    """R − R̄; R itself where rewards are not centered."""
+    return reward - average if work.centered else reward
+
+
+@inlined
+def discounted(bootstrap: Any, work: Any) -> Any:
+    """γ times the bootstrap."""
+    if work.discount == 1.0:
+        return bootstrap
+    for k in range(bootstrap.shape[0]):
+        work.scaled[k] = work.discount * bootstrap[k]
+    return work.scaled
+
+
+@inlined
 def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄."""
-    delta = reward - rewards.theta[0] + bootstrap[0] - estimate[0]
-    rewards.theta[0] += steps.theta * delta
+    """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄. Without centering, R̄ is the running mean of the rewards."""
+    delta = surplus(reward, rewards.theta[0], work) + work.discount * bootstrap[0] - estimate[0]
+    rewards.theta[0] += steps.theta * (delta if work.centered else reward - rewards.theta[0])
     work.pull[0] = delta
     return delta
 
@@ -97,7 +137,7 @@ def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps
 def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Alg. 3–5: θ, then R̄, then δ with the new R̄. The offset is ours (docs/decisions/0001-learned-offset.md)."""
     track(rewards.theta, rewards.tau, reward, steps.theta)
-    delta = reward - average_reward(rewards) + bootstrap[0] - estimate[0]
+    delta = surplus(reward, average_reward(rewards), work) + work.discount * bootstrap[0] - estimate[0]
     rewards.offset[0] += steps.offset * delta
     work.pull[0] = delta
     return delta
@@ -105,21 +145,182 @@ def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, wor
 
 @inlined
 def d3(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω; by quantile loss on tables, quantile Huber loss on tiles."""
+    """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
     track(rewards.theta, rewards.tau, reward, steps.theta)
-    surplus = reward - average_reward(rewards)
+    shift = surplus(reward, average_reward(rewards), work)
+    targets = discounted(bootstrap, work)
     if work.huber > 0.0:
-        huber_pulls(surplus, bootstrap, estimate, work.tau, work.huber, work.ordered, work.sums, work.pull)
+        huber_pulls(shift, targets, estimate, work.tau, work.huber, work.ordered, work.sums, work.pull)
     else:
-        quantile_pulls(surplus, bootstrap, estimate, work.tau, work.ordered, work.pull)
-    return surplus + mean(bootstrap) - mean(estimate)
+        quantile_pulls(shift, targets, estimate, work.tau, work.ordered, work.pull)
+    return shift + mean(targets) - mean(estimate)
 
 
 @inlined
-def apply_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """The rule with this number; returns δ and leaves the pull in `work.pull`."""
-    if rule == DIFFERENTIAL:
-        return differential(rewards, reward, bootstrap, estimate, steps, work)
-    if rule == D2:
-        return d2(rewards, reward, bootstrap, estimate, steps, work)
-    return d3(rewards, reward, bootstrap, estimate, steps, work)
+def rvi(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """Abounadi, Bertsekas & Borkar 2001: R̄ is f(Q), which the learner reads from its values after every move."""
+    delta = surplus(reward, rewards.theta[0], work) + work.discount * bootstrap[0] - estimate[0]
+    work.pull[0] = delta
+    return delta
+
+
+def mean_of_last_axis(numbers: Any) -> Any:
+    """The mean of the last axis of a NumPy array or a tensor: (…, n) → (…)."""
+    return numbers[..., 0] if numbers.shape[-1] == 1 else numbers.mean(-1)
+
+
+GREY, BLUE, ORANGE, GREEN = "#777777", "#0072B2", "#D55E00", "#009E73"  # colors that color-blind readers can distinguish
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Everything that other code asks about one rule."""
+
+    name: str
+    label: str
+    """The name in figures and tables, as the paper writes it."""
+    about: str
+    """What it learns, in a few words."""
+    source: str
+    """Where it is written down, for learners that name no listing of their own."""
+    kernel: Callable[..., Any]
+    """The compiled rule."""
+    value: Callable[..., Any] = mean
+    """Compiled: the value that a vector of n numbers stands for."""
+    values: Callable[[Any], Any] = mean_of_last_axis
+    """The same for arrays and tensors: (…, n) → (…)."""
+    has_reward_quantiles: bool = False
+    """Whether θ holds m quantiles of the reward; otherwise it is one number, the average."""
+    has_return_quantiles: bool = False
+    """Whether a value is n quantiles of the return; otherwise it is one number."""
+    has_offset: bool = False
+    """Whether it can learn an offset of the average (`offset_ratio`)."""
+    average_moves_with_value: bool = False
+    """Whether R̄ moves by δ together with one entry (Wan et al. 2021), so that its step falls with the visits of that entry.
+    θ moves at every step whatever the entry, so its step falls with the clock."""
+    average_is_read_from_values: bool = False
+    """Whether R̄ is a function f(Q) of the action values, which the learner computes (setting `reference`)."""
+    has_loss: bool = True
+    """Whether it is written for networks too, in deep/losses.py."""
+    best_by: str = "target"
+    """The network that picks a* for the bootstrap: "target" (the maximum of the target network) or "online"."""
+    setting_labels: Mapping[str, str] = field(default_factory=dict)
+    """What the paper's tables call a setting, where that depends on the rule."""
+    line: Mapping[str, Any] = field(default_factory=lambda: {"color": GREEN, "linestyle": "-."})
+    """The line style in figures, as matplotlib's keywords."""
+
+    @property
+    def number(self) -> int:
+        """The rule as compiled code knows it: functions as arguments are never cached, numbers are."""
+        return list(RULES).index(self.name)
+
+    def theta_size(self, num_quantiles: int) -> int:
+        """m, given the number of reward quantiles asked for."""
+        return num_quantiles if self.has_reward_quantiles else 1
+
+    def value_size(self, num_quantiles: int) -> int:
+        """n, given the number of return quantiles asked for."""
+        return num_quantiles if self.has_return_quantiles else 1
+
+
+QUANTILE_SETTINGS = {"reward_ratio": "Per-Step Reward Quantile η"}
+
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule(
+            name="differential",
+            label="Differential",
+            about="the average reward alone",
+            source="Wan et al. 2021",
+            kernel=differential,
+            average_moves_with_value=True,
+            setting_labels={"reward_ratio": "Average-Reward η"},
+            line={"color": GREY, "linestyle": (0, (4, 1.5))},
+        ),
+        Rule(
+            name="d2",
+            label="D2",
+            about="the distribution of the reward per step",
+            source="Rojas & Lee 2026",
+            kernel=d2,
+            has_reward_quantiles=True,
+            has_offset=True,
+            setting_labels=QUANTILE_SETTINGS,
+            line={"color": BLUE, "linestyle": "-"},
+        ),
+        Rule(
+            name="d3",
+            label="D3",
+            about="the distributions of the reward per step and of the differential return",
+            source="Rojas & Lee 2026",
+            kernel=d3,
+            has_reward_quantiles=True,
+            has_return_quantiles=True,
+            best_by="online",
+            setting_labels={**QUANTILE_SETTINGS, "step_size": "Differential Return Quantile Step Size"},
+            line={"color": ORANGE, "linestyle": (0, (1, 0.8))},
+        ),
+        Rule(
+            name="rvi",
+            label="RVI",
+            about="the average reward as a function of the action values",
+            source="Abounadi et al. 2001",
+            kernel=rvi,
+            average_is_read_from_values=True,
+            has_loss=False,
+        ),
+    )
+}
+
+
+def _by_number(rules: list[Rule], number: int = 0) -> Callable[..., Any]:
+    """The kernels as one inlined function of the rule's number. An unknown number gives NaN, which every agent refuses."""
+    if number == len(rules):
+
+        @inlined
+        def unknown(
+            rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+        ) -> Any:
+            for j in range(work.pull.shape[0]):
+                work.pull[j] = np.nan
+            return np.nan
+
+        return unknown
+    kernel, others = rules[number].kernel, _by_number(rules, number + 1)
+
+    @inlined
+    def chosen(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+        if rule == number:
+            return kernel(rewards, reward, bootstrap, estimate, steps, work)
+        return others(rule, rewards, reward, bootstrap, estimate, steps, work)
+
+    return chosen
+
+
+def _value_by_number(rules: list[Rule], number: int = 0) -> Callable[..., Any]:
+    """The value readings as one inlined function of the rule's number and the n numbers."""
+    if all(rule.value is rules[number].value for rule in rules[number:]):
+        value = rules[number].value
+
+        @inlined
+        def same(rule: Any, numbers: Any) -> Any:
+            return value(numbers)
+
+        return same
+    reading, others = rules[number].value, _value_by_number(rules, number + 1)
+
+    @inlined
+    def chosen(rule: Any, numbers: Any) -> Any:
+        if rule == number:
+            return reading(numbers)
+        return others(rule, numbers)
+
+    return chosen
+
+
+apply_rule = _by_number(list(RULES.values()))
+"""The rule with this number; returns δ and leaves the pull in `work.pull`."""
+
+value_of = _value_by_number(list(RULES.values()))
+"""The value that the rule with this number reads from its n numbers."""

@@ -21,9 +21,9 @@ class Decay:
 
     def __post_init__(self) -> None:
         if not (is_finite(self.scale) and self.scale > 0):
-            raise ValueError(f"A step size must be a finite number above 0, but {self.scale!r} came. Try 0.01.")
+            raise ValueError(f"A step size must be a finite number above 0, got {self.scale!r}. Try 0.01.")
         if not (is_finite(self.power) and self.power >= 0):
-            raise ValueError(f"The power of a decaying step size must be 0 or more, but {self.power!r} came. Try 1.0.")
+            raise ValueError(f"The power of a decaying step size must be 0 or more, got {self.power!r}. Try 1.0.")
         for name in ("scale", "power"):  # kernels would be compiled anew for an int
             object.__setattr__(self, name, float(getattr(self, name)))
 

@@ -1,6 +1,7 @@
-"""The two learners on a table: TD for prediction (Alg. 3, 7) and Q for control (Alg. 4, 8, 11), and the ε-greedy policy.
+"""The two learners on a table: TD for prediction (Alg. 3, 7) and Q for control (Alg. 4, 8, 11).
 
-A learner names the two vectors that a rule is about, and moves the table by the rule's pull.
+A learner names the two vectors that a rule is about, and moves the table by the rule's pull. For control there is a choice of
+the bootstrap at S′: the best action (Q-learning), the action taken next (Sarsa) or the average over the policy (Expected Sarsa).
 """
 
 from __future__ import annotations
@@ -11,29 +12,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
-from perstep.quantiles import mean
-from perstep.randomness import uniform
-from perstep.rules import RewardEstimate, Schedule, Workspace, apply_rule, steps_now
+from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
+from perstep.rules import (
+    MEAN,
+    NO_REFERENCE,
+    PAIR,
+    RewardEstimate,
+    Schedule,
+    Workspace,
+    apply_rule,
+    steps_now,
+    value_of,
+)
 
-LEARNERS = ("td", "q")
 TD, Q = 0, 1
 
 
 class Table(NamedTuple):
-    """Values of all states (TD: one column) or of all state-action pairs (Q: a column an action)."""
+    """Values of all states (TD: one column) or of all state-action pairs (Q: one column per action)."""
 
     values: NDArray[np.float64]  # (S, A, n)
-    means: NDArray[np.float64]  # (S, A): values.mean(-1), kept so that a greedy look-up costs A numbers, not A·n
-    visits: NDArray[np.int64]  # (S, A): ν, how often each was updated
+    scores: NDArray[np.float64]  # (S, A): the value that the rule reads from n numbers, kept so that a greedy look-up costs A
+    visits: NDArray[np.int64]  # (S, A): ν, the number of updates of each entry
 
 
-class Run(NamedTuple):
-    """All that a tabular learner reads and writes."""
+class LearnerState(NamedTuple):
+    """Everything that a tabular learner reads and writes."""
 
     table: Table
     rewards: RewardEstimate
     work: Workspace
     schedule: Schedule
+    reference: NDArray[np.int64]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
 
 
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float) -> Table:
@@ -43,50 +53,16 @@ def table(num_states: int, num_columns: int, num_quantiles: int, initial: float)
     return Table(values, np.full(shape, float(initial)), np.zeros(shape, np.int64))
 
 
-@compiled
-def greedy(preferences: Any) -> Any:
-    """The first of the best actions: a* of the listings, ties to the lowest index."""
-    best = 0
-    for action in range(1, preferences.shape[0]):
-        if preferences[action] > preferences[best]:
-            best = action
-    return best
-
-
-@compiled
-def epsilon_greedy(preferences: Any, epsilon: Any, generator: Any) -> Any:
-    """With probability ε any action, otherwise one of the best, ties broken uniformly."""
-    count = preferences.shape[0]
-    draw = uniform(generator)
-    if draw < epsilon:
-        return min(int(draw / epsilon * count), count - 1)  # given draw < ε, draw/ε is uniform again
-    best, ties = 0, 1
-    for action in range(1, count):
-        if preferences[action] > preferences[best]:
-            best, ties = action, 1
-        elif preferences[action] == preferences[best]:
-            ties += 1
-    if ties == 1:
-        return best
-    skip = int(uniform(generator) * ties)
-    for action in range(best, count):
-        if preferences[action] == preferences[best]:
-            if skip == 0:
-                return action
-            skip -= 1
-    return best
-
-
 @inlined
 def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, bootstrap: Any) -> Any:
     """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common."""
     entries = run.table
     estimate = entries.values[state, column]
-    steps = steps_now(rule, run.schedule, entries.visits[state, column], clock)
+    steps = steps_now(run.schedule, entries.visits[state, column], clock)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, estimate, steps, run.work)
     for j in range(estimate.shape[0]):
         estimate[j] += steps.value * run.work.pull[j]
-    entries.means[state, column] = mean(estimate)
+    entries.scores[state, column] = value_of(rule, estimate)
     entries.visits[state, column] += 1
     return delta
 
@@ -99,10 +75,34 @@ def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_s
 
 
 @inlined
-def q_learning(
-    rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any
-) -> Any:
-    """Estimate Q(S, A), bootstrap Q(S′, a*)."""
-    best = greedy(run.table.means[next_state])
-    bootstrap = run.work.nothing if masked else run.table.values[next_state, best]
-    return move(rule, run, clock, state, action, reward, bootstrap)
+def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
+               kind: Any, following: Any, epsilon: Any) -> Any:  # fmt: skip
+    """Estimate Q(S, A); bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""
+    scores = run.table.scores[next_state]
+    column = following if kind == SAMPLED else greedy(scores)
+    bootstrap = run.work.nothing if masked else run.table.values[next_state, column]
+    if kind == EXPECTED and not masked:
+        run.work.mixed[0] = epsilon_greedy_mean(scores, epsilon)
+        bootstrap = run.work.mixed
+    before = run.table.scores[state, action]
+    delta = move(rule, run, clock, state, action, reward, bootstrap)
+    if run.reference[0] != NO_REFERENCE:
+        run.rewards.theta[0] = reference_value(run, before, state, action)
+    return delta
+
+
+@compiled
+def reference_value(run: Any, before: Any, state: Any, action: Any) -> Any:
+    """f(Q) of RVI after the entry (S, A) moved from `before`. The mean moves by a share; the maximum is sought again only
+    where the largest entry fell."""
+    scores, now, f = run.table.scores, run.table.scores[state, action], run.rewards.theta[0]
+    if run.reference[0] == PAIR:
+        return scores[run.reference[1], run.reference[2]]
+    if run.reference[0] == MEAN:
+        return f + (now - before) / scores.size
+    if now >= f or before < f:
+        return max(now, f)
+    for s in range(scores.shape[0]):
+        for a in range(scores.shape[1]):
+            now = max(now, scores[s, a])
+    return now

@@ -19,7 +19,8 @@ from test_architecture import BLOCK_EXTRAS
 
 torch = pytest.importorskip("torch")
 from perstep.deep import losses  # noqa: E402
-from perstep.deep.deep_q import BadLoss, DeepQLearner  # noqa: E402
+from perstep.deep.learner import BadLoss
+from perstep.deep.q_learning import DeepQLearner  # noqa: E402
 
 RULES = ["differential", "d2", "d3"]
 STATES, ACTIONS, B = 5, 3, 8
@@ -258,16 +259,16 @@ def cartpole(**settings):
 @pytest.mark.parametrize("rule", RULES)
 def test_same_seed_same_run(rule):
     runs = [cartpole(rule=rule, seed=seed, epsilon_steps=200).learn(300) for seed in (3, 3, 4)]
-    np.testing.assert_array_equal(runs[0]._learner.weights(), runs[1]._learner.weights())
+    np.testing.assert_array_equal(runs[0]._network.weights(), runs[1]._network.weights())
     np.testing.assert_array_equal(runs[0].reward_quantiles, runs[1].reward_quantiles)
-    assert (runs[0]._learner.weights() != runs[2]._learner.weights()).any()
+    assert (runs[0]._network.weights() != runs[2]._network.weights()).any()
 
 
 def test_stretches_do_not_matter():
     one, other = cartpole().learn(300), cartpole()
     for stretch in (1, 7, 92, 200):
         other.learn(stretch)
-    np.testing.assert_array_equal(one._learner.weights(), other._learner.weights())
+    np.testing.assert_array_equal(one._network.weights(), other._network.weights())
     np.testing.assert_array_equal(one.history.reward_rate, other.history.reward_rate)
 
 
@@ -332,7 +333,7 @@ def test_evaluation_does_not_disturb_learning():
     assert evaluation.num_steps == 200
     assert evaluation.average_reward == 1.0
     assert (evaluation.episode_returns >= 5).all()
-    np.testing.assert_array_equal(one.learn(80)._learner.weights(), other.learn(80)._learner.weights())
+    np.testing.assert_array_equal(one.learn(80)._network.weights(), other.learn(80)._network.weights())
 
 
 def test_snapshots_hold_the_weights():
@@ -370,7 +371,7 @@ def test_impossible_settings(settings, words):
 
 def test_bfloat16_runs_and_says_where_it_does_not_pay(recwarn):
     agent = cartpole(precision="bfloat16").learn(120)
-    assert np.isfinite(agent._learner.weights()).all()
+    assert np.isfinite(agent._network.weights()).all()
     native = torch.cpu._is_avx512_bf16_supported()
     assert any("no bfloat16 of its own" in str(warning.message) for warning in recwarn) == (not native)
 

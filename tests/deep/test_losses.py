@@ -29,6 +29,10 @@ def steps():
     return rules.Steps(ALPHA, ALPHA_THETA, 0.0)
 
 
+def look(bootstrap, estimate):
+    return losses.Look(tensor(estimate), tensor(bootstrap))
+
+
 def tensor(values, grad=False, dtype=torch.float64):
     return torch.tensor(np.array(values, float), dtype=dtype, requires_grad=grad)
 
@@ -41,7 +45,7 @@ def test_differential_by_hand():
     # λ = 1: L(0.5) = 0.125, L(2) = 1.5, mean 0.8125.
     rewards = estimate_of([1.0])
     loss = losses.differential(
-        rewards, np.array([2.0, 0.0]), tensor([[3], [1]]), tensor([[3.5], [-2]]), steps(), settings()
+        rewards, np.array([2.0, 0.0]), look([[3], [1]], [[3.5], [-2]]), steps(), settings()
     )
     assert float(loss.value) == pytest.approx(0.8125, abs=1e-12)
     assert loss.delta.tolist() == [0.5, 2.0]
@@ -53,7 +57,7 @@ def test_d2_by_hand():
     # δ = (1 − ½ + 2 − 1, 0 − ½ + 0 − 0) = (1.5, −.5); λ = 2: L = 1.5²/4 = .5625 and .25/4 = .0625, mean .3125.
     rewards = estimate_of([0.0, 1.0])
     loss = losses.d2(
-        rewards, np.array([1.0, 0.0]), tensor([[2], [0]]), tensor([[1], [0]]), steps(), settings(huber=2.0)
+        rewards, np.array([1.0, 0.0]), look([[2], [0]], [[1], [0]]), steps(), settings(huber=2.0)
     )
     np.testing.assert_allclose(rewards.theta, [0.02125, 0.97875], atol=1e-12)
     assert float(loss.value) == pytest.approx(0.3125, abs=1e-12)
@@ -64,26 +68,26 @@ def test_d2_per_sample_by_hand():
     # Rewards (1, 0, 0, 0) against θ = (0, 1), of which none and three in four are below:
     # θ ← (0 + .085·¼, 1 + .085·(¾ − ¾)) = (.02125, 1).
     rewards = estimate_of([0.0, 1.0])
-    four = tensor(np.zeros((4, 1)))
-    losses.d2(rewards, np.array([1.0, 0, 0, 0]), four, four, steps(), settings(tracking="per-sample"))
+    four = np.zeros((4, 1))
+    losses.d2(rewards, np.array([1.0, 0, 0, 0]), look(four, four), steps(), settings(tracking="per-sample"))
     np.testing.assert_allclose(rewards.theta, [0.02125, 1.0], atol=1e-12)
 
 
 def test_offset_by_hand():
-    # b ← ½ + .1 · (1 + 2)/2, and R̄ = θ + b from then on.
     rewards = estimate_of([0.0], offset=0.5)
-    losses.move_offset(rewards, tensor([1.0, 2.0]), 0.1)
-    assert rewards.offset[0] == pytest.approx(0.65, abs=1e-12)
-    # R = 0 is not below θ = 0: θ ← .0425, R̄ = .6925, δ = 0 − .6925 + 1 − 0.
-    loss = losses.d2(rewards, np.array([0.0]), tensor([[1.0]]), tensor([[0.0]]), steps(), settings())
-    assert loss.delta.tolist() == pytest.approx([0.3075], abs=1e-12)
+    # R = 0 is not below θ = 0: θ ← .0425, R̄ = .5425, δ = 0 − .5425 + 1 − 0 = .4575 with the target network's value of S′.
+    # With that of the online network, 3, it is 2.4575: b ← ½ + .1 · 2.4575.
+    fresh = look([[1.0]], [[0.0]])._replace(fresh=tensor([[3.0]]))
+    loss = losses.d2(rewards, np.array([0.0]), fresh, steps()._replace(offset=0.1), settings())
+    assert loss.delta.tolist() == pytest.approx([0.4575], abs=1e-12)
+    assert rewards.offset[0] == pytest.approx(0.74575, abs=1e-12)
 
 
 def test_d3_by_hand():
     # θ = (0,), R = 0: θ ← .085 · ½ = .0425 = R̄. Targets −.0425 + (0.0425, 3.0425) = (0, 3), Ω = (1, 0), τ = (¼, ¾), λ = 1.
     # ψ for j = 1: (−1, 2): ¾ · ½ and ¼ · 1.5, mean .375; for j = 2: (0, 3): 0 and ¾ · 2.5, mean .9375. Sum 1.3125.
     rewards = estimate_of([0.0])
-    loss = losses.d3(rewards, np.array([0.0]), tensor([[0.0425, 3.0425]]), tensor([[1.0, 0.0]]), steps(), settings(2))
+    loss = losses.d3(rewards, np.array([0.0]), look([[0.0425, 3.0425]], [[1.0, 0.0]]), steps(), settings(2))
     assert float(loss.value) == pytest.approx(1.3125, abs=1e-12)
     assert loss.delta.tolist() == pytest.approx([1.0], abs=1e-12)
 
@@ -110,7 +114,7 @@ def test_differential_is_algorithm_13(seed, huber, dtype, close):
     R_bar, rewards = [0.3], estimate_of([0.3])
     ell = oracles.differential_deep_q(R_bar, ALPHA, ALPHA_THETA / ALPHA, action, R, q, q_T_next, huber)
     bootstrap, own = tensor(q_T_next.max(1)[:, None], dtype=dtype), tensor(q[range(B), action][:, None], dtype=dtype)
-    loss = losses.differential(rewards, R, bootstrap, own, steps(), settings(huber=huber, dtype=dtype))
+    loss = losses.differential(rewards, R, losses.Look(own, bootstrap), steps(), settings(huber=huber, dtype=dtype))
     assert float(loss.value) == pytest.approx(-ell, abs=close)
     assert rewards.theta[0] == pytest.approx(R_bar[0], abs=close)
 
@@ -125,7 +129,7 @@ def test_d2_is_algorithm_6(seed, tracking, dtype, close):
     rewards = estimate_of(theta)
     ell = oracles.d2_deep_q(theta, ALPHA_THETA, action, R, q, q_T_next, 0.7, per_sample=tracking == "per-sample")
     bootstrap, own = tensor(q_T_next.max(1)[:, None], dtype=dtype), tensor(q[range(B), action][:, None], dtype=dtype)
-    loss = losses.d2(rewards, R, bootstrap, own, steps(), settings(huber=0.7, tracking=tracking, dtype=dtype))
+    loss = losses.d2(rewards, R, losses.Look(own, bootstrap), steps(), settings(huber=0.7, tracking=tracking, dtype=dtype))
     assert float(loss.value) == pytest.approx(-ell, abs=close)
     np.testing.assert_allclose(rewards.theta, theta, rtol=0, atol=1e-12)
 
@@ -142,7 +146,7 @@ def test_d3_is_algorithm_10(seed, tracking, dtype, close):
     )
     best = omega_next.mean(2).argmax(1)
     bootstrap, own = tensor(omega_T_next[range(B), best], dtype=dtype), tensor(omega[range(B), action], dtype=dtype)
-    loss = losses.d3(rewards, R, bootstrap, own, steps(), settings(N, 0.7, tracking, dtype))
+    loss = losses.d3(rewards, R, losses.Look(own, bootstrap), steps(), settings(N, 0.7, tracking, dtype))
     assert float(loss.value) == pytest.approx(-ell, abs=10 * close)  # a sum over n quantiles of n terms
     np.testing.assert_allclose(rewards.theta, theta, rtol=0, atol=1e-12)
 
@@ -157,7 +161,9 @@ def test_slope_of_d3_is_the_compiled_pull(seed, huber):
     theta, own, bootstrap, R = rng.normal(size=M), rng.normal(size=N), rng.normal(size=N), rng.normal()
     rewards, tabular = estimate_of(theta), estimate_of(theta)
     estimate = tensor([own], grad=True)
-    loss = losses.d3(rewards, np.array([R]), tensor([bootstrap]), estimate, steps(), settings(N, huber, "per-sample"))
+    loss = losses.d3(
+        rewards, np.array([R]), losses.Look(estimate, tensor([bootstrap])), steps(), settings(N, huber, "per-sample")
+    )
     loss.value.backward()
     work = rules.workspace(N, huber)
     delta = rules.d3(tabular, R, bootstrap, own, steps(), work)
@@ -174,7 +180,9 @@ def test_slope_of_the_scalar_rules_is_the_clipped_pull(rule, seed):
     own, bootstrap, R, huber = rng.normal(size=1), 2 * rng.normal(size=1), rng.normal(), 0.8
     rewards, tabular = estimate_of(theta), estimate_of(theta)
     estimate = tensor([own], grad=True)
-    loss = losses.RULES[rule](rewards, np.array([R]), tensor([bootstrap]), estimate, steps(), settings(huber=huber))
+    loss = losses.LOSSES[rule](
+        rewards, np.array([R]), losses.Look(estimate, tensor([bootstrap])), steps(), settings(huber=huber)
+    )
     loss.value.backward()
     work = rules.workspace(1)
     getattr(rules, rule)(tabular, R, bootstrap, own, steps(), work)
@@ -183,7 +191,7 @@ def test_slope_of_the_scalar_rules_is_the_clipped_pull(rule, seed):
 
 
 def test_names_and_order_are_those_of_the_compiled_rules():
-    assert tuple(losses.RULES) == rules.RULES
+    assert list(losses.LOSSES) == [rule.name for rule in rules.RULES.values() if rule.has_loss]
 
 
 @pytest.mark.parametrize(("dtype", "close"), PRECISIONS)

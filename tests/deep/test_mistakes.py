@@ -103,8 +103,8 @@ for words in WORDS:
 def test_missing_extras_are_named(tmp_path: Path) -> None:
     lines = {
         "d2-deep-q CartPole-v1": "perstep.DeepQ needs PyTorch",
-        f"d2-q {BREAKOUT}": "The Arcade Learning Environment is not here",
-        "d2-q perstep/MinAtar-Breakout-v0": "MinAtar's games are not here",
+        f"d2-q {BREAKOUT}": "The Arcade Learning Environment is not installed",
+        "d2-q perstep/MinAtar-Breakout-v0": "MinAtar is not installed",
         "d2-q FrozenLake-v1 --tensorboard": "TensorBoard is not here",
     }
     words = [["train", *line.split(), "--steps", "5", "--out", str(tmp_path / "out")] for line in lines]

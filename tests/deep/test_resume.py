@@ -32,7 +32,7 @@ WORLDS = {"MinAtar": MINATAR, "ALE": "ALE/Breakout-v5"}
 # leaves half of its third agent and is gone.
 NURSERY = """
 import json, os, sys
-import ale_py, minatar, perstep.cli, perstep.deep.deep_q, perstep.training.flags, polars, rich.table, torch._dynamo
+import ale_py, minatar, perstep.cli, perstep.deep.q_learning, perstep.training.flags, polars, rich.table, torch._dynamo
 import safetensors.numpy as files
 
 save, saved = files.save_file, []

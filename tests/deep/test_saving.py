@@ -142,7 +142,8 @@ def test_another_number_of_environments_is_refused(tmp_path):
 def test_another_game_is_blamed_on_the_world_that_was_given(tmp_path):
     perstep.DeepQ("ALE/Breakout-v5", replay_capacity=100).learn(5).save(tmp_path / "a")
     with pytest.raises(
-        storage.BadFile, match=r"a does not fit the world that was given: .* a state of breakout came\.$"
+        storage.BadFile,
+        match=r"a does not fit the world that was given: .* got a state of breakout\. Load it into that game\.$",
     ):
         perstep.load(tmp_path / "a", env="ALE/Freeway-v5")
 

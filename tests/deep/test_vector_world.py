@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import perstep
-from perstep.agents.vector_world import VectorWorld, autoreset_mode
+from perstep.interaction.vector_worlds import VectorWorld, autoreset_mode
 
 pytest.importorskip("torch")
 
@@ -171,10 +171,10 @@ def test_a_vector_environment_of_gymnasium_by_name():
 @pytest.mark.parametrize("mode", MODES)
 def test_after_an_error_in_the_middle_of_a_step_it_goes_on_from_a_reset(mode):
     agent = perstep.DeepQ(vector(mode, 3), replay_capacity=100, hidden=(4,), batch_size=4, learning_starts=4).learn(20)
-    whole, agent._learner.update = agent._learner.update, lambda *_: 1 / 0
+    whole, agent._network.update = agent._network.update, lambda *_: 1 / 0
     with pytest.raises(ZeroDivisionError):
         agent.learn(20)
-    agent._learner.update = whole
+    agent._network.update = whole
     agent.learn(20)
     for _ in range(20):
         batch = agent._replay.sample(agent._generator)

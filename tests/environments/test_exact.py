@@ -201,7 +201,7 @@ def test_not_unichain_names_the_classes() -> None:
     mdp = FiniteMDP(chain, np.arange(5.0)[:, None])
     with pytest.raises(NotUnichain, match=r"2 closed classes: \{0, 1\} and \{4\}"):
         mdp.evaluate(np.zeros(5, dtype=int))
-    with pytest.raises(NotUnichain, match=r"depends on chance. Start inside one of them"):
+    with pytest.raises(NotUnichain, match=r"depends on chance. Give a start inside one of them"):
         mdp.evaluate(np.zeros(5, dtype=int), start=2)
     with pytest.raises(NotUnichain, match=r"2 closed classes: \{0, 1\} and \{4\}"):
         mdp.evaluate(np.zeros(5, dtype=int), start=[0.5, 0.0, 0.0, 0.5, 0.0])
@@ -328,19 +328,19 @@ def test_policy_in_its_three_forms() -> None:
             lambda: RING.evaluate([0, 1]),
             r"shape \(3,\), probabilities of shape \(3, 2\) or a function.*got shape \(2,\)",
         ),
-        (lambda: RING.evaluate([0, 1, 2]), r"from 0 to 1, but policy\[2\] is 2. Number the actions from 0"),
-        (lambda: RING.evaluate([0.5, 1, 1]), r"policy\[0\] is 0.5"),
-        (lambda: RING.evaluate([[0.5, 0.4]] * 3), r"sum to 1, but policy\[0\] is \[0.5 0.4\], sum 0.9. Divide"),
-        (lambda: RING.evaluate([[1.5, -0.5]] * 3), r"0 or more, that sum to 1, but policy\[0\]"),
-        (lambda: RING.evaluate([[np.nan, 1.0]] * 3), r"policy\[0\] is \[nan"),
-        (lambda: RING.evaluate(lambda s: s), r"policy\[2\] is 2"),
-        (lambda: RING.evaluate(lambda s: 0 if s else [0.5, 0.5]), "mixes them. Return one kind"),
-        (lambda: RING.evaluate(lambda s: None), "of numbers, but None came. A policy function has to return one"),
-        (lambda: RING.evaluate(np.array([0, "left", 1], object)), "of numbers, but 'left' came"),
-        (lambda: RING.evaluate([0, 0, 0], epsilon=1.5), "from 0 to 1, and got 1.5"),
-        (lambda: RING.evaluate([0, 0, 0], start=3), "start is a state from 0 to 2 .* but got 3"),
-        (lambda: RING.evaluate([0, 0, 0], start=[0.5, 0.5]), r"shape \(3,\), but got shape \(2,\)"),
-        (lambda: RING.optimality_gap(np.zeros((2, 3))), r"shape \(3, 2\), but got shape \(2, 3\)"),
+        (lambda: RING.evaluate([0, 1, 2]), r"from 0 to 1, got 2 at policy\[2\]. Number the actions from 0"),
+        (lambda: RING.evaluate([0.5, 1, 1]), r"got 0.5 at policy\[0\]"),
+        (lambda: RING.evaluate([[0.5, 0.4]] * 3), r"sum to 1; got policy\[0\] = \[0.5 0.4\] with sum 0.9. Divide"),
+        (lambda: RING.evaluate([[1.5, -0.5]] * 3), r"0 or more, that sum to 1; got policy\[0\]"),
+        (lambda: RING.evaluate([[np.nan, 1.0]] * 3), r"policy\[0\] = \[nan"),
+        (lambda: RING.evaluate(lambda s: s), r"got 2 at policy\[2\]"),
+        (lambda: RING.evaluate(lambda s: 0 if s else [0.5, 0.5]), "got both. Return one kind"),
+        (lambda: RING.evaluate(lambda s: None), "of numbers, .* got None. If it is a function"),
+        (lambda: RING.evaluate(np.array([0, "left", 1], object)), "of numbers, .* got 'left'"),
+        (lambda: RING.evaluate([0, 0, 0], epsilon=1.5), "from 0 to 1, got 1.5"),
+        (lambda: RING.evaluate([0, 0, 0], start=3), "start must be a state from 0 to 2 .* got 3"),
+        (lambda: RING.evaluate([0, 0, 0], start=[0.5, 0.5]), r"shape \(3,\), got shape \(2,\)"),
+        (lambda: RING.optimality_gap(np.zeros((2, 3))), r"shape \(3, 2\), got shape \(2, 3\)"),
         (lambda: RING.optimality_gap(np.full((3, 2), np.nan)), "must be finite .* smaller step size"),
         (lambda: RING.optimality_gap([[0, np.inf], [0, 0], [0, 0]]), "must be finite"),
     ],

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from perstep.compiled import compiled
 from perstep.environments.access_control import access_control
+from perstep.environments.finite_world import FiniteWorld, alias_table, start, step
 from perstep.environments.garnet import garnet
-from perstep.environments.mdp import FiniteMDP, GaussianRewards, World, start, step
+from perstep.environments.mdp import FiniteMDP, GaussianRewards
 from perstep.environments.redpill import red_pill_blue_pill
 from perstep.environments.two_loop import two_loop
-from perstep.environments.world import alias_table
 from perstep.randomness import make_generator, uniform
 
 HALVES = np.full((2, 1, 2), 0.5)  # two states, one action, either state next
@@ -166,7 +166,7 @@ def test_a_million_rewards_follow_the_exact_distribution(mdp: FiniteMDP) -> None
 
 def test_the_world_is_a_tuple_of_arrays_and_its_step_owns_no_randomness() -> None:
     world = red_pill_blue_pill().world
-    assert isinstance(world, World)
+    assert isinstance(world, FiniteWorld)
     first, again, other = np.empty(1000), np.empty(1000), np.empty(1000)
     either = np.array([[0.5, 1.0], [0.5, 1.0]])
     for seed, rewards in ((1, first), (1, again), (2, other)):
@@ -240,7 +240,7 @@ def test_our_own_environments_give_their_world() -> None:
 
 def test_worlds_without_a_table_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"a table of transitions `P`.*but CartPole-v1 has none. Build FiniteMDP from arrays"
+        ValueError, match=r"a transition table `P`.*CartPole-v1 has none. Build a FiniteMDP from arrays"
     ):
         FiniteMDP.from_gymnasium("CartPole-v1")
     with pytest.raises(ValueError, match="fickle_passenger=True does not follow its table"):
@@ -257,29 +257,32 @@ ZEROS = np.zeros((2, 1))
     [
         (
             lambda: FiniteMDP([[[0.5, 0.4]], [[0.5, 0.5]]], ZEROS),
-            r"transitions must sum to 1 over next states, but transitions\[0, 0\] sums to 0.9, off by -0.1. Add the missing",
+            r"transitions must sum to 1 over next states, got the sum 0.9 at transitions\[0, 0\], off by -0.1. Add the missing",
         ),
-        (lambda: FiniteMDP("abc", ZEROS), "transitions is an array of numbers, but str came: could not convert"),
-        (lambda: FiniteMDP(HALVES, [[0], [1, 2]]), "rewards is an array of numbers, but list came: "),
-        (lambda: FiniteMDP(HALVES, ZEROS, initial={}), "initial is an array of numbers, but dict came: "),
-        (lambda: FiniteMDP(2 * HALVES, ZEROS), "and 1 other rows are off too"),
-        (lambda: FiniteMDP([[[1.5, -0.5]], [[1, 0]]], ZEROS), r"0 or more, but transitions\[0, 0, 1\] is -0.5"),
+        (lambda: FiniteMDP("abc", ZEROS), "transitions must be an array of numbers, got str: could not convert"),
+        (lambda: FiniteMDP(HALVES, [[0], [1, 2]]), "rewards must be an array of numbers, got list: "),
+        (lambda: FiniteMDP(HALVES, ZEROS, initial={}), "initial must be an array of numbers, got dict: "),
+        (lambda: FiniteMDP(2 * HALVES, ZEROS), "off by \\+1; 2 rows are wrong in total. Add"),
+        (lambda: FiniteMDP([[[1.5, -0.5]], [[1, 0]]], ZEROS), r"0 or more, got -0.5 at transitions\[0, 0, 1\]"),
         (
             lambda: FiniteMDP([[[np.nan, 1]], [[1, 0]]], ZEROS),
-            r"finite probabilities, but transitions\[0, 0, 0\] is nan",
+            r"finite probabilities, got nan at transitions\[0, 0, 0\]",
         ),
-        (lambda: FiniteMDP(np.eye(2), ZEROS), r"\(states, actions, states\).*but got shape \(2, 2\)"),
-        (lambda: FiniteMDP(np.ones((1, 2, 2)), ZEROS), r"got shape \(1, 2, 2\). A list of matrices.*moveaxis"),
+        (lambda: FiniteMDP(np.eye(2), ZEROS), r"\(states, actions, states\).*got shape \(2, 2\)"),
+        (
+            lambda: FiniteMDP(np.ones((1, 2, 2)), ZEROS),
+            r"got shape \(1, 2, 2\). If it holds one matrix for each action.*moveaxis",
+        ),
         (lambda: FiniteMDP(np.ones((0, 1, 0)), ZEROS), "none of them empty"),
         (
             lambda: FiniteMDP(HALVES, [1.0, 2.0]),
-            r"\(2, 1\) or .* = \(2, 1, 2\), or is Gauss.*got shape \(2,\).*np.repeat",
+            r"\(2, 1\) or .* = \(2, 1, 2\), or be Gauss.*got shape \(2,\).*np.repeat",
         ),
         (
             lambda: FiniteMDP(HALVES, [[np.nan], [0.0]]),
-            "Rewards must be finite .* from state 0 with action 0 to state 0 got nan",
+            "Rewards must be finite .* from state 0 with action 0 to state 0, got nan",
         ),
-        (lambda: FiniteMDP(HALVES, [[[0, 0]], [[0, np.inf]]]), "from state 1 with action 0 to state 1 got inf"),
+        (lambda: FiniteMDP(HALVES, [[[0, 0]], [[0, np.inf]]]), "from state 1 with action 0 to state 1, got inf"),
         (lambda: FiniteMDP(HALVES, GaussianRewards(np.nan, 1.0)), "Rewards must be finite"),
         (
             lambda: FiniteMDP(HALVES, GaussianRewards(0.0, -1.0)),
@@ -287,34 +290,34 @@ ZEROS = np.zeros((2, 1))
         ),
         (
             lambda: FiniteMDP(HALVES, GaussianRewards(0.0, 1.0, cap=np.nan)),
-            "The cap is the largest reward that can come, and got",
+            "The cap must be a number, the largest possible reward, got",
         ),
         (
             lambda: FiniteMDP(HALVES, GaussianRewards(np.zeros((2, 1, 2, 3)), 1.0)),
-            r"to \(S, A, S\), here with S = 2 and A = 1, but got means \(2, 1, 2, 3\), sds \(\).*with weights, and only",
+            r"to \(S, A, S\), here with S = 2 and A = 1; got means \(2, 1, 2, 3\), sds \(\).*if, and only if, weights",
         ),
         (
             lambda: FiniteMDP(HALVES, GaussianRewards(np.zeros(3), 1.0, weights=[0.5, 0.5])),
-            r"broadcast to \(S, A, S, C\).*but got means \(3,\), sds \(\), weights \(2,\)",
+            r"broadcast to \(S, A, S, C\).*got means \(3,\), sds \(\), weights \(2,\)",
         ),
         (
             lambda: FiniteMDP(HALVES, GaussianRewards([0.0, 1.0], 1.0, weights=[0.5, 0.6])),
-            "sum to 1 over the last axis, but the smallest is 0.5 and the sums go from 1.1 to 1.1",
+            "sum to 1 over the last axis; got 0.5 as the smallest weight, and sums from 1.1 to 1.1",
         ),
-        (lambda: FiniteMDP(HALVES, ZEROS, initial=[1.0]), r"shape \(2,\), but got shape \(1,\).*np.eye\(2\)\[s\]"),
+        (lambda: FiniteMDP(HALVES, ZEROS, initial=[1.0]), r"shape \(2,\), got shape \(1,\).*np.eye\(2\)\[s\]"),
         (
             lambda: FiniteMDP(HALVES, ZEROS, initial=[0.5, 0.6]),
-            "sum to 1, but its smallest entry is 0.5 and its sum 1.1",
+            "sum to 1; got 0.5 as the smallest entry and 1.1 as the sum",
         ),
-        (lambda: FiniteMDP(HALVES, ZEROS, initial=[1.5, -0.5]), "smallest entry is -0.5"),
-        (lambda: FiniteMDP.from_outcomes(np.ones((2, 1, 1)), 2, 0.0), r"from 0 to 1, but next_state\[0, 0, 0\] is 2"),
+        (lambda: FiniteMDP(HALVES, ZEROS, initial=[1.5, -0.5]), "got -0.5 as the smallest entry"),
+        (lambda: FiniteMDP.from_outcomes(np.ones((2, 1, 1)), 2, 0.0), r"from 0 to 1, got 2 at next_state\[0, 0, 0\]"),
         (lambda: FiniteMDP.from_outcomes(np.ones((2, 1, 1)), [0, 1, 0], 0.0), r"shape \(2, 1, 1\) .* got shape \(3,\)"),
         (
             lambda: FiniteMDP.from_outcomes(np.ones((2, 1, 1)), 0, np.nan),
-            r"Rewards must be finite .* mean\[0, 0, 0\] is nan",
+            r"Rewards must be finite .* got nan at mean\[0, 0, 0\]",
         ),
-        (lambda: FiniteMDP.from_outcomes(np.ones((2, 1, 1)), 0, 0.0, -1.0), r"0 or more, but sd\[0, 0, 0\] is -1"),
-        (lambda: FiniteMDP.from_arrays({"probability": HALVES}), "next_state, mean, sd, cap, initial is missing"),
+        (lambda: FiniteMDP.from_outcomes(np.ones((2, 1, 1)), 0, 0.0, -1.0), r"0 or more, got -1 at sd\[0, 0, 0\]"),
+        (lambda: FiniteMDP.from_arrays({"probability": HALVES}), "missing: next_state, mean, sd, cap, initial"),
     ],
 )
 def test_bad_input_gets_a_sentence(attempt: Any, sentence: str) -> None:

@@ -91,15 +91,15 @@ def test_garnet_with_normal_rewards() -> None:
 @pytest.mark.parametrize(
     ("attempt", "sentence"),
     [
-        (lambda: access_control("whenever"), 'order is "free-first" or "accept-first", and got \'whenever\''),  # type: ignore[arg-type]
-        (lambda: access_control(num_servers=0), "at least one server and one priority, and got 0 servers"),
+        (lambda: access_control("whenever"), 'order must be "free-first" or "accept-first", got \'whenever\''),  # type: ignore[arg-type]
+        (lambda: access_control(num_servers=0), "at least one server and one priority, got 0 servers"),
         (lambda: access_control(rewards=[]), "and 0 rewards"),
         (lambda: access_control(free_probability=0.0), "above 0 and at most 1.*got 0.0"),
         (
             lambda: garnet(3, 2, 4, 0),
-            "from 1 to num_states successors, but got num_states=3, num_actions=2, branching=4",
+            "branching from 1 to num_states; got num_states=3, num_actions=2, branching=4",
         ),
-        (lambda: FiniteMDPEnv(two_loop(), render_mode="human"), "render_mode is \"ansi\" .* got 'human'"),  # type: ignore[arg-type]
+        (lambda: FiniteMDPEnv(two_loop(), render_mode="human"), "render_mode must be \"ansi\" .* got 'human'"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_gets_a_sentence(attempt: Any, sentence: str) -> None:
@@ -203,7 +203,7 @@ def test_render_is_text() -> None:
 def test_impossible_action_is_refused() -> None:
     env = FiniteMDPEnv(two_loop())
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="from 0 to 1, and got 2"):
+    with pytest.raises(ValueError, match="from 0 to 1, got 2"):
         env.step(2)
 
 

@@ -1,9 +1,9 @@
 """What people hold: agents with the same verbs, whatever their learner."""
 
-from perstep.agents.actor_critic import ActorCritic
+from perstep.agents.tiles import ActorCritic, TileQ
 from perstep.agents.agent import Agent, Evaluation, Snapshot
 from perstep.agents.deep_q import DeepQ
-from perstep.agents.making import load, make_agent
+from perstep.agents.files import load, make_agent
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.together import learn_together
 
@@ -15,6 +15,7 @@ __all__ = [
     "QLearning",
     "Snapshot",
     "TDLearning",
+    "TileQ",
     "learn_together",
     "load",
     "make_agent",

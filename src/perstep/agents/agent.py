@@ -1,4 +1,4 @@
-"""What people hold: the verbs that every agent has, whatever its learner."""
+"""The verbs that every agent has, whatever its learner: learn, predict, evaluate, save."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import rules, storage
+from perstep.agents.arrays import check_cursor, fill, flatten, put, within
 from perstep.agents.worlds import Absent, describe, go_back, open_world
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
-from perstep.interaction import GymnasiumWorld
+from perstep.interaction.behaviour import Ends
+from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interruption import deferred_signals
 from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
 from perstep.recording import ROWS, History, Record, new_record, note_end
-from perstep.rules import RewardEstimate
+from perstep.rules import RULES, RewardEstimate
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -34,11 +36,11 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Callback = Callable[[Any], bool | None]
 
-FORMAT = 2  # of saved files
-FIRST_CHUNK = 16  # steps before the first such look: a world may be slow
-PULSE = 0.1  # seconds between two looks at the bar, the callback and the keyboard
-LONGEST = 2**62  # steps of an agent: compiled clocks have 64 bits
-KEPT_REWARDS = 1_000_000  # of an evaluation, evenly spaced in time
+FORMAT = 3  # of saved files
+FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
+PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
+LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
+KEPT_REWARDS = 1_000_000  # rewards that an evaluation keeps, evenly spaced in time
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,18 @@ class Evaluation:
     """What an agent earned in a budget of steps without learning."""
 
     average_reward: float
-    """Mean reward per step, less the cost of resets."""
+    """Mean reward per step, reset costs subtracted."""
     reward_distribution: Distribution
-    """Of the reward per step."""
+    """The distribution of the reward per step."""
     episode_returns: Floats
-    """Sum of rewards of every finished episode; empty where nothing ends."""
+    """Sum of rewards of every finished episode; empty where nothing ends. Compiled loops keep the first million."""
     num_steps: int
-    """The budget."""
+    """The number of steps taken."""
+
+    @classmethod
+    def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:
+        """From the sum of all rewards and those that were kept; places that were not filled are NaN."""
+        return cls(total / num_steps, Distribution.from_samples(kept[~np.isnan(kept)]), returns, num_steps)
 
 
 @dataclass(frozen=True)
@@ -68,35 +75,45 @@ class Snapshot:
 
 
 class Diverged(ArithmeticError):
-    """Estimates that are no longer numbers."""
+    """Estimates that are NaN or infinite."""
 
 
 class Agent(ABC):
     """An agent in its world: learn, look, save, go on."""
 
     Config: ClassVar[type[LearnerConfig]]
+    _hooks: Any  # what plain loops ask of it (interaction/gymnasium_worlds.py)
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         self.config = config
         self._opened = open_world(env)
         self.steps = 0
-        """Steps learnt so far."""
+        """The number of steps learnt so far."""
         self.snapshots: list[Snapshot] = []
-        """Taken at the steps that `learn(snapshot_at=…)` names."""
+        """Copies of the estimates at the steps that `learn(snapshot_at=…)` names."""
         self.may_diverge = False
-        """Whether to go on, earning what comes, when the estimates run away: as studies over whole grids do."""
+        """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
         self._rewards: RewardEstimate = rules.reward_estimate(config.theta_size, config.initial_average_reward)
         self._record: Record = new_record(config.theta_size)
         self._generator = make_generator(config.seed)
         self._prediction_generator = make_generator(config.seed, 1)
         self._world: GymnasiumWorld | None = None
         if self._opened.env is not None:
-            self._world = GymnasiumWorld(self._opened.env, config.termination, config.reset_cost, config.seed)
+            self._world = GymnasiumWorld(self._opened.env, self._ends, config.seed)
 
     @property
     def mdp(self) -> FiniteMDP | None:
         """The finite MDP that the world is, if it is one."""
         return self._opened.mdp
+
+    @property
+    def compiled_world(self) -> str | None:
+        """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
+        return self.mdp.name or "a finite MDP" if self.mdp is not None else None
+
+    @property
+    def _ends(self) -> Ends:
+        return Ends.of(self.config.termination, self.config.reset_cost)
 
     def __init_subclass__(cls) -> None:
         """Show the settings in the signature, so that help() and notebooks list them."""
@@ -119,9 +136,9 @@ class Agent(ABC):
     ) -> Self:
         """Learn for `num_steps` more steps; call again to go on.
 
-        `progress`: a bar always (True), never (False), or when it takes long on a terminal (None). `callback(agent)` is called
-        several times a second, and stops the learning by returning False. `snapshot_at`: steps of the agent's life (0 is the
-        beginning) at which to keep a copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
+        `progress`: show a progress bar always (True), never (False), or on a terminal when it takes long (None).
+        `callback(agent)` is called several times a second; learning stops when it returns False. `snapshot_at`: step numbers
+        (0 is the beginning) at which to keep a copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
         """
         end = self.steps + count("num_steps", num_steps, 0)
         named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
@@ -129,14 +146,14 @@ class Agent(ABC):
         chunk = FIRST_CHUNK
         with Bar(num_steps, type(self).__name__, show=progress) as bar:
             while True:
-                if wanted and wanted[0] <= self.steps:  # several environments step at once, and may step past it
+                if wanted and wanted[0] <= self.steps:  # several environments step together, and may step past it
                     self.snapshots.append(self._snapshot())
                     wanted = [step for step in wanted if step > self.steps]
                 if self.steps >= end:
                     return self
                 begin = time.perf_counter()
                 span = min(chunk, (wanted[0] if wanted else end) - self.steps)
-                with deferred_signals() as received:  # within a stretch, estimates and steps may not agree
+                with deferred_signals() as received:  # inside a chunk, estimates and number of steps may not agree
                     self._advance(span)
                 for number in received:
                     signal.raise_signal(number)
@@ -155,16 +172,15 @@ class Agent(ABC):
 
     @property
     def reward_quantiles(self) -> Floats:
-        """θ, the estimates of the quantiles of the long-run reward per step, (m,); one number, the average, for `differential`."""
+        """θ, the estimated quantiles of the long-run reward per step, (m,); one number, the average, for rules without them."""
         return self._rewards.theta.copy()
 
     @property
     def reward_distribution(self) -> Distribution:
         """The learnt long-run distribution of the reward per step."""
-        if self.config.rule == "differential":
-            raise TypeError(
-                "The rule 'differential' learns the average reward only. Use rule='d2' or 'd3' for its distribution."
-            )
+        if not self.config.rule_row.has_reward_quantiles:
+            having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_reward_quantiles)
+            raise TypeError(f"The rule {self.config.rule!r} learns the average reward only. Use {having} for its distribution.")
         return Distribution.from_quantiles(self._rewards.theta)
 
     @property
@@ -173,18 +189,18 @@ class Agent(ABC):
         return History(self._record)
 
     def record_every(self, window: int, rows: int = ROWS) -> Self:
-        """Let the history have windows of exactly `window` steps, until `rows` (an even number) of them are full and the window
-        doubles; before learning only."""
+        """Let the history have windows of exactly `window` steps. When `rows` of them (an even number) are full, the window
+        doubles. Call it before learning."""
         count("window", window, 1)
         if rows < 2 or rows % 2:
-            raise ValueError(f"rows must be an even number from 2, since rows are merged in pairs, but {rows!r} came.")
+            raise ValueError(f"rows must be an even number of at least 2, since rows are merged in pairs, got {rows!r}.")
         if self.steps:
             raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
         self._record = new_record(self.config.theta_size, window, rows)
         return self
 
-    def note_end(self, episode_return: float) -> None:
-        """For the loops: an episode ends with the step that is learnt from next."""
+    def _note_end(self, episode_return: float) -> None:
+        """An episode ends with the step that is learnt next."""
         note_end(self._record, episode_return)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -208,22 +224,20 @@ class Agent(ABC):
         storage.write(path, arrays, metadata)
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
-        """Behave for a budget of steps without learning, by the policy of this moment. `deterministic`: no exploration. `seed`:
-        of the actions and of the world; without one, that of the agent.
+        """Follow the current policy for a budget of steps without learning. `deterministic`: no exploration. `seed`: for the
+        actions and the world; by default that of the agent.
 
-        A Gymnasium world is made anew for it, as its id and settings say; where that cannot be done, the agent's own is used,
-        and learning then goes on from a fresh reset.
+        A Gymnasium world is made a second time from its id and settings. Where that is not possible, the agent's own world is
+        used, and learning then goes on from a fresh reset.
         """
         num_steps = count("num_steps", num_steps, 1)
         seed = None if seed is None else count("seed", seed, 0)
         generator = make_generator(self.config.seed if seed is None else seed, 2)
         kept = np.full(min(num_steps, KEPT_REWARDS), np.nan)
         picker = make_generator(*map(int, generator), 3)
-        total = self._follow(generator, picker, num_steps, deterministic, kept)
-        if total is not None:
-            return Evaluation(
-                total / num_steps, Distribution.from_samples(kept[~np.isnan(kept)]), np.zeros(0), num_steps
-            )
+        found = self._follow(generator, picker, num_steps, deterministic, kept)
+        if found is not None:
+            return found
         choose = self._chooser(generator, deterministic)
         rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
         return Evaluation(float(rewards.mean()), Distribution.from_samples(rewards), returns, num_steps)
@@ -241,8 +255,8 @@ class Agent(ABC):
     @abstractmethod
     def _follow(
         self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
-    ) -> float | None:
-        """Follow the policy in a compiled world and return the sum of rewards; None where the world is not compiled."""
+    ) -> Evaluation | None:
+        """Follow the policy in a compiled world; None where the world is not compiled. `kept`: room for rewards."""
 
     @abstractmethod
     def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
@@ -250,7 +264,7 @@ class Agent(ABC):
 
     @abstractmethod
     def _spaces(self) -> dict[str, Any]:
-        """What a file must say of the world's spaces for the agent to answer without the world."""
+        """What a file must say about the spaces of the world, so that the agent can answer without the world."""
 
     @abstractmethod
     def _snapshot(self) -> Snapshot:
@@ -261,26 +275,46 @@ class Agent(ABC):
         """What the agent has learnt beyond θ, by name, for a file."""
 
     def _check_point(self, point: Any, action: Any) -> None:  # noqa: B027 (an agent may have nothing to check)
-        """Refuse a point and an action from a file that compiled code would take for places in an array."""
+        """Refuse a point and an action from a file that compiled code would use as indices out of range."""
+
+    @classmethod
+    @abstractmethod
+    def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
+        """Refuse a file whose settings claim more memory than its arrays hold, before memory is allocated for it."""
+
+    @classmethod
+    def _given(cls, arrays: storage.Arrays) -> tuple[Any, ...]:
+        """What the constructor needs beside the world and the settings, from a file."""
+        return ()
+
+    @classmethod
+    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:  # noqa: B027 (an agent may have nothing to check)
+        """Refuse a world made from a file that is not what the file says about its spaces."""
+
+    @classmethod
+    def _on_this_machine(cls, config: Any) -> Any:
+        """The settings, adapted to a machine that lacks what they name."""
+        return config
 
     def _values(self) -> tuple[Floats, ...]:
-        """What must stay finite beside θ."""
+        """What must stay finite, beside θ."""
         return ()
 
     def _check_finite(self) -> None:
-        """Say that the estimates have run away, rather than go on with them."""
-        with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ among them is told below
+        """Raise an error if the estimates are no longer finite."""
+        with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is reported below
             sums = [float(values.sum()) for values in (self._rewards.theta, self._rewards.offset, *self._values())]
         if self.may_diverge or all(map(math.isfinite, sums)):
             return
         raise Diverged(
-            f"By step {self.steps:,} the estimates have run away to infinity, so this agent is of no more use. Begin again "
-            f"with a smaller step_size (it was {self.config.step_size}), or smaller rewards."
+            f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot go on. Begin again "
+            f"with a smaller step_size (it was {self.config.step_size}), or with smaller rewards."
         )
 
     def _return_quantiles(self, values: Floats) -> Floats:
-        if self.config.rule != "d3":
-            raise TypeError(f"The rule {self.config.rule!r} learns no return quantiles. Use rule='d3' for them.")
+        if not self.config.rule_row.has_return_quantiles:
+            having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_return_quantiles)
+            raise TypeError(f"The rule {self.config.rule!r} learns no return quantiles. Use {having} for them.")
         return values.copy()
 
     def _gymnasium_world(self) -> GymnasiumWorld:
@@ -306,42 +340,5 @@ class Agent(ABC):
 
     def __repr__(self) -> str:
         learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
-        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt})"
-
-
-def within(name: str, indices: NDArray[np.int64], size: int) -> None:
-    """Refuse indices from a file that point outside: compiled code does not look before it writes."""
-    if indices.size and not (0 <= indices.min() and indices.max() < size):
-        raise storage.BadFile(
-            f"The file's {name} should lie between 0 and {size - 1}, but {indices.tolist()} is there."
-        )
-
-
-def check_cursor(record: Record) -> None:
-    """Refuse a record from a file whose place to write is outside."""
-    window, filled, pending = map(int, record.cursor)
-    rows = len(record.reward_rate)
-    if not (window >= 1 and 0 <= filled < rows and 0 <= pending < window and rows % 2 == 0):
-        raise storage.BadFile(
-            f"The file's record has rows {rows} and cursor {record.cursor.tolist()}, which cannot be."
-        )
-
-
-def flatten(name: str, arrays: Any) -> storage.Arrays:
-    """A NamedTuple of arrays as names for a file."""
-    return {f"{name}.{field}": getattr(arrays, field) for field in arrays._fields}
-
-
-def fill(name: str, arrays: Any, saved: storage.Arrays) -> None:
-    """Put saved arrays into a NamedTuple of arrays of the same shapes."""
-    for field in arrays._fields:
-        put(f"{name}.{field}", getattr(arrays, field), saved)
-
-
-def put(name: str, target: NDArray[Any], saved: storage.Arrays) -> None:
-    """Put a saved array into one of the same shape and kind."""
-    source = saved.get(name)
-    if source is None or source.shape != target.shape or source.dtype != target.dtype:
-        came = "nothing" if source is None else f"{source.dtype} {source.shape}"
-        raise storage.BadFile(f"The file should hold {name} as {target.dtype} {target.shape}, but {came} is there.")
-    target[...] = source
+        where = f", in compiled {self.compiled_world}" if self.compiled_world is not None and self.mdp is None else ""
+        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{where})"

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perstep import interaction, rules, storage, tabular
-from perstep.agents.agent import Agent, Floats, Snapshot, fill, flatten, put, within
+from perstep import rules, storage, tabular
+from perstep.agents.agent import Agent, Evaluation, Floats, Snapshot
+from perstep.agents.arrays import fill, flatten, has_shape, put, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.spaces import Numbering, numbering
-from perstep.environments.world import start
-from perstep.interaction import Behaviour, Span
+from perstep.environments.finite_world import start
+from perstep.interaction import finite_worlds
+from perstep.interaction.behaviour import NO_ACTION, Behaviour
+from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
 
 if TYPE_CHECKING:
@@ -28,22 +31,25 @@ if TYPE_CHECKING:
 class TabularAgent(Agent):
     """An agent with a row of values for every state."""
 
-    _learner: ClassVar[int]
+    _learner_number: ClassVar[int]  # for compiled code
     _behaviour: Behaviour  # how it acts while it learns, for compiled code
+    config: LearnerConfig
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         super().__init__(env, config)
         self._states, self._actions = self._numberings()
-        decay = config.value_decay
-        self._run = tabular.Run(
-            tabular.table(self.num_states, self._num_columns, config.value_size, config.initial_value),
+        n = config.value_size
+        self._run = tabular.LearnerState(
+            tabular.table(self.num_states, self._num_columns, n, config.initial_value),
             self._rewards,
-            rules.workspace(config.value_size),
-            rules.Schedule(decay.scale, decay.power, config.theta_scale, config.theta_power, config.offset_ratio),
+            rules.workspace(n, discount=config.discount, centered=config.centered),
+            config.schedule,
+            self._reference(),
         )
-        self._state = np.zeros(1, np.int64)  # in an MDP; a Gymnasium world knows its own
+        self._place = np.array([0, NO_ACTION])  # state and chosen action in an MDP; a Gymnasium world knows its own
         if self.mdp is not None:
-            self._state[0] = start(self.mdp.world, self._generator)
+            self._place[0] = start(self.mdp.world, self._generator)
+        self._hooks = TableHooks(self)
 
     @property
     def num_states(self) -> int:
@@ -81,60 +87,37 @@ class TabularAgent(Agent):
         points = [self._actions.point(int(action)) for action in chosen]
         return (points[0] if numbers.ndim == 0 else np.array(points)), None
 
-    def read(self, observation: Any) -> int:
-        """The number of the state that is observed."""
-        return self._states.one(observation)
-
-    def act(self, point: int) -> Any:
-        """An action for the world, chosen as the agent behaves while it learns."""
-        return self._actions.point(
-            int(interaction.act(self._learner, self._behaviour, self._run, point, self._generator))
-        )
-
-    def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
-        """Learn from one transition of a Gymnasium world, then act where it goes on."""
-        chosen = interaction.learn_then_act(
-            self._learner, self.config.rule_number, self._behaviour, self._run, self._record, self._generator, self.steps,
-            point, self._actions.one(action), reward, next_point, masked, resume,
-        )  # fmt: skip
-        self.steps += 1
-        return self._actions.point(int(chosen))
-
     def _entries(self, column_array: NDArray[Any]) -> NDArray[Any]:
-        """Without the column axis where there is but one column, for TD."""
-        return column_array if self._learner == tabular.Q else column_array[:, 0]
+        """Without the column axis for prediction, which has one column."""
+        return column_array if self._learner_number == tabular.Q else column_array[:, 0]
 
     def _row(self, observation: Any) -> Floats:
-        values: Floats = self._run.table.values[self.read(observation)]  # (A, n)
+        values: Floats = self._run.table.values[self._states.one(observation)]  # (A, n)
         return values
 
     def _advance(self, num_steps: int) -> None:
         if self.mdp is None:
-            announce(interaction.learn_then_act)
-            self._gymnasium_world().learn(self, self.steps, num_steps)
+            announce(finite_worlds.learn_then_act)
+            self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
             return
-        announce(interaction.learn_in_mdp)
-        self._state[0] = interaction.learn_in_mdp(
-            self._learner, self.config.rule_number, self.mdp.world, self._behaviour, self._run, self._record,
-            self._generator, Span(self._state[0], self.steps, num_steps),
+        announce(finite_worlds.learn_in_mdp)
+        finite_worlds.learn_in_mdp(
+            self._learner_number, self.config.rule_row.number, self.mdp.world, self._behaviour, self._run, self._record,
+            self._generator, self._place, self.steps, num_steps,
         )  # fmt: skip
         self.steps += num_steps
 
     def _follow(
         self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
-    ) -> float | None:
-        if self.mdp is None:
-            return None
-        announce(interaction.follow_in_mdp)
-        policy = self.policy(deterministic)
-        return float(interaction.follow_in_mdp(self.mdp.world, policy, generator, picker, num_steps, kept))
+    ) -> Evaluation | None:
+        return None if self.mdp is None else follow_policy(self, self.policy(deterministic), generator, picker, num_steps, kept)
 
     def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
         policy = self.policy(deterministic)
-        return lambda observation: self._actions.point(int(draw(policy[self.read(observation)], generator)))
+        return lambda observation: self._actions.point(int(draw(policy[self._states.one(observation)], generator)))
 
     def _values(self) -> tuple[Floats, ...]:
-        return (self._run.table.means,)
+        return (self._run.table.scores,)
 
     def _snapshot(self) -> Snapshot:
         values = self._entries(self._run.table.values).copy()
@@ -142,7 +125,11 @@ class TabularAgent(Agent):
 
     @property
     def _num_columns(self) -> int:
-        return self.num_actions if self._learner == tabular.Q else 1
+        return self.num_actions if self._learner_number == tabular.Q else 1
+
+    def _reference(self) -> NDArray[np.int64]:
+        """What `rvi` reads its average from; the other rules have none."""
+        return np.array([rules.NO_REFERENCE, 0, 0])
 
     def _numberings(self) -> tuple[Numbering, Numbering]:
         if self.mdp is not None:
@@ -155,7 +142,8 @@ class TabularAgent(Agent):
         if states is None:
             raise TypeError(
                 f"{name} keeps a row for every state and needs discrete observations, but this world has "
-                f"{env.observation_space}. perstep.ActorCritic takes bounded boxes, perstep.DeepQ images and vectors."
+                f"{env.observation_space}. perstep.ActorCritic and perstep.TileQ take bounded boxes, perstep.DeepQ images and "
+                "vectors."
             )
         if actions is None or actions.kind != "Discrete":
             raise TypeError(f"{name} needs a Discrete action space, but this world has {env.action_space}.")
@@ -165,17 +153,71 @@ class TabularAgent(Agent):
         return {"states": self._states.to_json(), "actions": self._actions.to_json()}
 
     def _arrays(self) -> storage.Arrays:
-        return {**flatten("table", self._run.table), "state": self._state}
+        return {**flatten("table", self._run.table), "place": self._place}
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         fill("table", self._run.table, arrays)
-        put("state", self._state, arrays)
-        within("state", self._state, self.num_states)
+        put("place", self._place, arrays)
+        within("state", self._place[:1], self.num_states)
+        within("action", self._place[1:], self.num_actions, least=NO_ACTION)
 
     def _check_point(self, point: Any, action: Any) -> None:
         within("observation", np.array([count("observation", point, 0)]), self.num_states)
         self._actions.one(operator.index(action))
+
+    @classmethod
+    def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
+        if about.get("kind") == "mdp":
+            has_shape(arrays, "table.values", *arrays["table.scores"].shape, config.value_size)
+            return
+        states, actions = (Numbering.from_json(about["spaces"][name]).count for name in ("states", "actions"))
+        columns = actions if cls._learner_number == tabular.Q else 1
+        has_shape(arrays, "table.values", states, columns, config.value_size)
+        if cls._learner_number == tabular.TD:
+            has_shape(arrays, "policy", states, actions)
+
+
+def follow_policy(
+    agent: Agent, policy: Floats, generator: Generator, picker: Generator, num_steps: int, kept: Floats
+) -> Evaluation:
+    """Follow fixed probabilities (S, A) in the agent's MDP."""
+    assert agent.mdp is not None
+    announce(finite_worlds.follow_in_mdp)
+    total = finite_worlds.follow_in_mdp(agent.mdp.world, policy, generator, picker, num_steps, kept)
+    return Evaluation.of_kept(float(total), kept, np.zeros(0), num_steps)
+
+
+@final
+class TableHooks:
+    """What the plain loop asks of an agent with a table; a point is the number of a state."""
+
+    def __init__(self, agent: TabularAgent) -> None:
+        self._agent = agent
+
+    def read(self, observation: Any) -> int:
+        """The number of the state that is observed."""
+        return self._agent._states.one(observation)
+
+    def act(self, point: int) -> Any:
+        """An action for the world, chosen as the agent behaves while it learns."""
+        agent = self._agent
+        chosen = finite_worlds.act(agent._learner_number, agent._behaviour, agent._run, point, agent._generator)
+        return agent._actions.point(int(chosen))
+
+    def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
+        """Learn from one transition of a Gymnasium world, then act where it goes on."""
+        agent = self._agent
+        chosen = finite_worlds.learn_then_act(
+            agent._learner_number, agent.config.rule_row.number, agent._behaviour, agent._run, agent._record,
+            agent._generator, agent.steps, point, agent._actions.one(action), reward, next_point, masked, resume,
+        )  # fmt: skip
+        agent.steps += 1
+        return agent._actions.point(int(chosen))
+
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt next."""
+        self._agent._note_end(episode_return)
 
 
 @final
@@ -187,25 +229,25 @@ class TDLearning(TabularAgent):
     """
 
     Config = TDLearningConfig
-    _learner = tabular.TD
+    _learner_number = tabular.TD
 
     def __init__(self, env: World | Absent, policy: ArrayLike | Callable[[Any], Any], **settings: Any) -> None:
         super().__init__(env, TDLearningConfig.of(settings))
         given: Any = (lambda state: policy(self._states.point(state))) if callable(policy) else policy
         self._policy = policy_probabilities(given, self.num_states, self.num_actions)
-        self._behaviour = Behaviour(0.0, self._policy)
+        self._behaviour = Behaviour(0.0, GREEDY, self._policy)
 
     def state_value(self, observation: Any) -> float:
         """V(s), the differential value of a state."""
-        return float(self._run.table.means[self.read(observation), 0])
+        return float(self._run.table.scores[self._states.one(observation), 0])
 
     @property
     def state_values(self) -> Floats:
         """V of all states, (S,)."""
-        return self._run.table.means[:, 0].copy()
+        return self._run.table.scores[:, 0].copy()
 
     def return_quantiles(self, observation: Any) -> Floats:
-        """Ω(s), the quantiles of the differential return from a state, (n,); rule d3 only."""
+        """Ω(s), the quantiles of the differential return from a state, (n,); only for rules that learn them."""
         return self._return_quantiles(self._row(observation)[0])
 
     def _chances(self, states: Any, deterministic: bool) -> Floats:
@@ -216,40 +258,56 @@ class TDLearning(TabularAgent):
     def _arrays(self) -> storage.Arrays:
         return {**super()._arrays(), "policy": self._policy}
 
+    @classmethod
+    def _given(cls, arrays: storage.Arrays) -> tuple[Any, ...]:
+        return (arrays["policy"],)
+
 
 @final
 class QLearning(TabularAgent):
-    """Control: the best average reward, its distribution and the values of all actions, ε-greedily (Alg. 4, 8, 11)."""
+    """Control: the best average reward, its distribution and the values of all actions, ε-greedily (Alg. 4, 8, 11).
+
+    With `bootstrap="sampled"` it is Sarsa, with `bootstrap="expected"` Expected Sarsa.
+    """
 
     Config = QLearningConfig
-    _learner = tabular.Q
+    _learner_number = tabular.Q
     config: QLearningConfig
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, config := QLearningConfig.of(settings))
-        self._behaviour = Behaviour(config.epsilon, np.zeros((0, 0)))
+        self._behaviour = Behaviour(config.epsilon, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)))
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""
-        return np.array(self._run.table.means[self.read(observation)])
+        return np.array(self._run.table.scores[self._states.one(observation)])
 
     @property
     def all_action_values(self) -> Floats:
         """Q of all states and actions, (S, A)."""
-        return self._run.table.means.copy()
+        return self._run.table.scores.copy()
 
     def return_quantiles(self, observation: Any, action: Any) -> Floats:
-        """Ω(s, a), the quantiles of the differential return, (n,); rule d3 only."""
+        """Ω(s, a), the quantiles of the differential return, (n,); only for rules that learn them."""
         return self._return_quantiles(self._row(observation)[self._actions.one(action)])
 
     def _chances(self, states: Any, deterministic: bool) -> Floats:
         """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared."""
-        means, epsilon = self._run.table.means[states], self.config.epsilon
+        scores, epsilon = self._run.table.scores[states], self.config.epsilon
         if deterministic:
-            return one_hot(means)
-        best = means == means.max(axis=1, keepdims=True)
+            return one_hot(scores)
+        best = scores == scores.max(axis=1, keepdims=True)
         shared: Floats = best / best.sum(axis=1, keepdims=True)
         return (1 - epsilon) * shared + epsilon / self.num_actions
+
+    def _reference(self) -> NDArray[np.int64]:
+        if not self.config.rule_row.average_is_read_from_values:
+            return super()._reference()
+        self._rewards.theta[0] = self.config.initial_value  # f(Q) of equal values, whatever f
+        if isinstance(self.config.reference, str):
+            return np.array([rules.REFERENCES.index(self.config.reference), 0, 0])
+        observation, action = self.config.reference
+        return np.array([rules.PAIR, self._states.one(observation), self._actions.one(action)])
 
 
 def one_hot(scores: Floats) -> Floats:

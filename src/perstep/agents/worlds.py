@@ -15,10 +15,10 @@ import perstep.environments  # registers the worlds
 from perstep.environments.atari import game_of, games
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
-from perstep.environments.pendulum import PendulumEnv, PendulumParameters
+from perstep.environments.motion import Motion, compiled_world
 from perstep.environments.world_state import WATCHING, kind, restore, snapshot, time_limit
 from perstep.errors import unknown
-from perstep.interaction import GymnasiumWorld
+from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.randomness import make_generator
 from perstep.storage import Arrays, BadFile
 
@@ -49,10 +49,10 @@ class Absent:
 
 @dataclass(frozen=True)
 class Opened:
-    """A world as agents see it: what compiled loops can run (an MDP, a pendulum), and the Gymnasium environment otherwise."""
+    """A world as agents see it: what compiled loops can run (a finite MDP, a world of motion), and the Gymnasium environment."""
 
     mdp: FiniteMDP | None = None
-    pendulum: PendulumParameters | None = None
+    motion: Motion | None = None
     env: Any = None
     absent: Absent | None = None
 
@@ -76,7 +76,7 @@ def open_world(env: World | Absent) -> Opened:
         inner = inner.env
     if type(inner) is FiniteMDPEnv:
         return Opened(mdp=inner.mdp)
-    return Opened(env=env, pendulum=inner.parameters if type(inner) is PendulumEnv else None)
+    return Opened(env=env, motion=compiled_world(env))
 
 
 def make(name: str, **settings: Any) -> Any:

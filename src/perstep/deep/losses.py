@@ -1,4 +1,4 @@
-"""The three rules again, as losses of a batch, in the order of the listings (Alg. 6, 10, 13) and beside those of rules.py.
+"""The rules of rules.py again, as losses of a minibatch, in the order of the listings (Alg. 6, 10, 13).
 
 A rule sees, for each sample, two vectors: the estimate (n numbers for S and A) and the bootstrap (n numbers for S′). It moves
 the reward estimate and returns the loss, whose slope on the estimate is minus the pull that rules.py writes, and δ.
@@ -23,86 +23,85 @@ REWARD_TRACKING = ("per-sample", "batch-mean")
 
 
 class Settings(NamedTuple):
-    """What stays the same from batch to batch."""
+    """What is the same for all minibatches."""
 
     huber: float  # λ
     reward_tracking: str
     tau: torch.Tensor  # (n,)
+    discount: float = 1.0  # γ
+    centered: bool = True  # whether R̄ is subtracted from the rewards
+
+
+class Look(NamedTuple):
+    """What the networks say about a minibatch."""
+
+    estimate: torch.Tensor  # (B, n) the value of S and A, with slope
+    bootstrap: torch.Tensor  # (B, n) the value of S′
+    fresh: torch.Tensor | None = None  # (B, n) the value of S′ by the online network, for a learned offset
 
 
 class Loss(NamedTuple):
-    """What an update needs to know of a batch."""
+    """What an update needs to know about a minibatch."""
 
     value: torch.Tensor  # ()
     delta: torch.Tensor  # (B,) δ, without slope
 
 
-def differential(
-    rewards: RewardEstimate,
-    reward: Floats,
-    bootstrap: torch.Tensor,
-    estimate: torch.Tensor,
-    steps: Steps,
-    settings: Settings,
-) -> Loss:
-    """Alg. 13: δ with the old R̄; the δ nearest zero moves R̄, for stability; smooth L1."""
-    surplus = _surplus(rewards, reward, estimate)  # (B,)
-    delta = surplus + bootstrap[:, 0] - estimate[:, 0]  # (B,)
+def differential(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
+    """Alg. 13: δ with the old R̄; the δ nearest zero moves R̄, for stability; smooth L1. Without centering, R̄ is the running
+    mean of the rewards."""
+    delta = td_error(rewards, reward, look.bootstrap, look.estimate, settings)
     known = delta.detach()
-    rewards.theta[0] += steps.theta * float(known[known.abs().argmin()])
+    drive = float(known[known.abs().argmin()]) if settings.centered else float(reward.mean()) - rewards.theta[0]
+    rewards.theta[0] += steps.theta * drive
     return Loss(smooth_l1(delta, settings.huber), known)
 
 
-def d2(
-    rewards: RewardEstimate,
-    reward: Floats,
-    bootstrap: torch.Tensor,
-    estimate: torch.Tensor,
-    steps: Steps,
-    settings: Settings,
-) -> Loss:
-    """Alg. 6: θ, then R̄, then δ with the new R̄; smooth L1."""
+def d2(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
+    """Alg. 6: θ, then R̄, then δ with the new R̄; smooth L1. The offset is ours (docs/decisions/0001-learned-offset.md).
+
+    The δ of the offset takes the value of S′ from the online network. A target network follows a drift of Q at a distance that
+    compensates for a wrong R̄, so that its δ is zero while Q goes on drifting (docs/learners/deep-q.md).
+    """
     track_rewards(rewards, reward, steps.theta, settings.reward_tracking)
-    surplus = _surplus(rewards, reward, estimate)  # (B,)
-    delta = surplus + bootstrap[:, 0] - estimate[:, 0]  # (B,)
+    delta = td_error(rewards, reward, look.bootstrap, look.estimate, settings)
+    if look.fresh is not None:
+        fresh = delta.detach() + settings.discount * (look.fresh - look.bootstrap)[:, 0]
+        rewards.offset[0] += steps.offset * float(fresh.mean())
     return Loss(smooth_l1(delta, settings.huber), delta.detach())
 
 
-def d3(
-    rewards: RewardEstimate,
-    reward: Floats,
-    bootstrap: torch.Tensor,
-    estimate: torch.Tensor,
-    steps: Steps,
-    settings: Settings,
-) -> Loss:
+def d3(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
     """Alg. 10: θ, then R̄, then the quantile Huber loss of every Ω_j against every Ω_k of S′."""
     track_rewards(rewards, reward, steps.theta, settings.reward_tracking)
-    surplus = _surplus(rewards, reward, estimate)  # (B,)
-    targets = surplus[:, None] + bootstrap  # (B, n)
-    return Loss(
-        quantile_huber(targets, estimate, settings.tau, settings.huber), targets.mean(1) - estimate.detach().mean(1)
-    )
+    targets = surplus(rewards, reward, look.estimate, settings)[:, None] + discounted(look.bootstrap, settings)  # (B, n)
+    loss = quantile_huber(targets, look.estimate, settings.tau, settings.huber)
+    return Loss(loss, targets.mean(1) - look.estimate.detach().mean(1))
 
 
-RULES = {"differential": differential, "d2": d2, "d3": d3}
+LOSSES = {"differential": differential, "d2": d2, "d3": d3}
+"""Rule → its loss."""
+
+
+def td_error(
+    rewards: RewardEstimate, reward: Floats, bootstrap: torch.Tensor, estimate: torch.Tensor, settings: Settings
+) -> torch.Tensor:
+    """δ = R − R̄ + γ q(S′, a*) − q(S, A) of values with one number, (B,)."""
+    ahead = discounted(bootstrap, settings)
+    return surplus(rewards, reward, estimate, settings) + ahead[:, 0] - estimate[:, 0]
+
+
+def discounted(bootstrap: torch.Tensor, settings: Settings) -> torch.Tensor:
+    """γ times the bootstrap."""
+    return bootstrap if settings.discount == 1.0 else settings.discount * bootstrap
 
 
 def track_rewards(rewards: RewardEstimate, reward: Floats, step: float, reward_tracking: str) -> None:
-    """θ by the mean reward of the batch, as the paper writes it (θ then holds quantiles of batch means), or by every reward."""
+    """Move θ by the mean reward of the batch, as in the paper (θ then holds quantiles of batch means), or by every reward."""
     if reward_tracking == "batch-mean":
         track(rewards.theta, rewards.tau, float(reward.mean()), step)
     else:
         track_share(rewards.theta, rewards.tau, reward, step)
-
-
-def move_offset(rewards: RewardEstimate, delta: torch.Tensor, step: float) -> None:
-    """b ← b + η_b α mean δ: the learned offset of d2, ours (docs/decisions/0001-learned-offset.md).
-
-    Here δ must take the value of S′ from the online network. A target network follows a drift of Q at a distance that makes up
-    for a wrong R̄, so that its δ is zero while Q goes on drifting (docs/learners/deep-q.md).
-    """
-    rewards.offset[0] += step * float(delta.mean())
 
 
 def smooth_l1(delta: torch.Tensor, huber: float) -> torch.Tensor:
@@ -130,13 +129,13 @@ def plain_quantile_huber(
 
 @final
 class CompiledQuantileHuber(torch.autograd.Function):
-    """The same loss, whose slope is minus the pull that tables and tiles use: on a processor twenty times faster."""
+    """The same loss, whose slope is minus the pull that tables and tiles use: twenty times faster on a processor."""
 
     @staticmethod
     def forward(
         ctx: Any, targets: torch.Tensor, estimate: torch.Tensor, tau: torch.Tensor, huber: float
     ) -> torch.Tensor:
-        """The loss; the slope is found at once and kept."""
+        """The loss; its slope is computed together with it and kept."""
         wide = [tensor.detach().to(torch.float64).contiguous().numpy() for tensor in (targets, estimate, tau)]
         pulls = np.empty_like(wide[1])  # (B, n)
         n = pulls.shape[1]
@@ -147,7 +146,7 @@ class CompiledQuantileHuber(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: torch.Tensor) -> Any:
-        """Of the estimate alone: targets are constants."""
+        """The slope on the estimate alone: targets are constants."""
         (pulls,) = ctx.saved_tensors
         return None, pulls * (slopes[0] / -len(pulls)), None, None
 
@@ -156,7 +155,7 @@ class CompiledQuantileHuber(torch.autograd.Function):
 def quantile_huber_batch(
     targets: Any, estimate: Any, tau: Any, huber: Any, ordered: Any, sums: Any, totals: Any, pulls: Any
 ) -> Any:
-    """The loss of a batch, and the pull on every estimate of every sample. Summed a target at a time, since no term then
+    """The loss of a batch, and the pull on every estimate of every sample. Each target has its own sum, so that no addition
     waits for the one before it."""
     for k in range(totals.shape[0]):
         totals[k] = 0.0
@@ -171,7 +170,7 @@ def quantile_huber_batch(
     return mean(totals) / targets.shape[0]
 
 
-def _surplus(rewards: RewardEstimate, reward: Floats, like: torch.Tensor) -> torch.Tensor:
-    """R − R̄ with the R̄ of this moment, (B,)."""
-    surplus = reward - (float(mean(rewards.theta)) + rewards.offset[0])
-    return torch.from_numpy(surplus).to(like.device, like.dtype)
+def surplus(rewards: RewardEstimate, reward: Floats, like: torch.Tensor, settings: Settings) -> torch.Tensor:
+    """R − R̄ with the current R̄, (B,); R itself where rewards are not centered."""
+    average = float(mean(rewards.theta)) + rewards.offset[0] if settings.centered else 0.0
+    return torch.from_numpy(reward - average).to(like.device, like.dtype)

@@ -1,4 +1,4 @@
-"""Worlds without an end, registered with Gymnasium under `perstep/`, and finite ones with exact answers."""
+"""The worlds: continuing tasks, registered with Gymnasium under `perstep/`, and finite MDPs with exact answers."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ WORLDS: dict[str, tuple[str, dict[str, str]]] = {
     "perstep/MinAtar-SpaceInvaders-v0": (_MINATAR, {"game": "space_invaders"}),
     "perstep/Atari-v0": ("perstep.environments.atari:AtariEnv", {"game": "breakout"}),
 }
-"""Gymnasium id → where the environment is made, and with which settings."""
+"""Gymnasium id → (entry point, keyword arguments) of each world."""
 
 
 def register() -> None:
-    """Tell Gymnasium about the worlds, once; without time limits, since nothing here ends."""
+    """Register the worlds with Gymnasium, each at most once. They have no time limit, since they are continuing tasks."""
     for name, (entry_point, settings) in WORLDS.items():
         if name not in gymnasium.registry:
             gymnasium.register(id=name, entry_point=entry_point, kwargs=dict(settings))

@@ -1,6 +1,7 @@
-"""Access control to servers, with a queue of customers that never ends (Sutton & Barto 2018, Example 10.2).
+"""Access control: accept or reject customers of an endless queue for a group of servers (Sutton & Barto 2018, Example 10.2).
 
-Not in the paper, but the usual test of average-reward control: Wan et al. (2021) introduced Differential Q with it.
+The paper does not use it, but it is the usual benchmark of average-reward control. Wan et al. (2021) introduced Differential
+Q-learning with it.
 """
 
 from __future__ import annotations
@@ -24,30 +25,29 @@ def access_control(
     free_probability: float = 0.06,
     rewards: Sequence[float] = (1.0, 2.0, 4.0, 8.0),
 ) -> FiniteMDP:
-    """State = free servers · priorities + priority of the customer at the head; action 0 rejects, 1 accepts.
+    """State = (number of free servers) · (number of priorities) + priority of the first customer; action 0 rejects, 1 accepts.
 
-    Each step the customer is served, if accepted and a server is free, earning `rewards[priority]`, or else turned
-    away; every busy server becomes free with `free_probability`; and the next customer has a uniform priority. With
-    order "free-first" the servers become free before the customer is served (Wan et al.), with "accept-first" after
-    (csuite), so that the server just taken may be free again at once. Accepting without a free server is a rejection.
-    Starts with all servers free.
+    In each step an accepted customer is served if a server is free, and earns `rewards[priority]`. Otherwise the customer is
+    rejected and earns 0. Each busy server becomes free with probability `free_probability`. The next customer has a uniform
+    priority. With order="free-first" (Wan et al.) servers become free before the customer is served. With
+    order="accept-first" (csuite) they become free afterwards, so the server that was just taken can be free again at once.
+    Initially all servers are free.
     """
     if order not in ("free-first", "accept-first"):
-        raise ValueError(f'order is "free-first" or "accept-first", and got {order!r}.')
+        raise ValueError(f'order must be "free-first" or "accept-first", got {order!r}.')
     if num_servers < 1 or not rewards:
         raise ValueError(
-            f"Access control needs at least one server and one priority, and got {num_servers} servers "
+            f"Access control needs at least one server and one priority, got {num_servers} servers "
             f"and {len(rewards)} rewards."
         )
     if not 0.0 < free_probability <= 1.0:
         raise ValueError(
-            f"free_probability is above 0 and at most 1, or no server would ever come back, and got {free_probability}."
+            f"free_probability must be above 0 and at most 1, got {free_probability}. At 0 no server would become free again."
         )
     num_priorities, num_counts = len(rewards), num_servers + 1
     shape = (num_counts, num_priorities, 2, num_counts, num_priorities)
-    free, priority, action, after, next_priority = np.indices(
-        shape
-    )  # `after` counts the free servers once some became free
+    # `after` is the number of free servers after some have become free.
+    free, priority, action, after, next_priority = np.indices(shape)
     freed = _freed(num_servers, free_probability)
     if order == "free-first":
         served = (action == ACCEPT) & (after > 0)
@@ -66,7 +66,7 @@ def access_control(
 
 
 def _freed(num_servers: int, free_probability: float) -> Floats:
-    """The chance of `after` free servers, once each busy one has become free or not. (free, after), n + 1 of each"""
+    """Probability that `free` free servers become `after` free servers in one step; indexed [free, after]. (n + 1, n + 1)"""
     table = np.zeros((num_servers + 1, num_servers + 1))
     for free in range(num_servers + 1):
         busy = num_servers - free

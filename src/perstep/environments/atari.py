@@ -1,6 +1,6 @@
-"""Games of the Arcade Learning Environment (the paper's App. C), with every choice between the console and the agent named.
+"""Games of the Arcade Learning Environment (the paper's App. C), with every preprocessing choice as a named setting.
 
-The paper does not say how it treats the screen; docs/learners/deep-q.md lists what public projects do, and the defaults here.
+The paper does not describe its preprocessing. docs/learners/deep-q.md lists what public projects do, and the defaults here.
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ FIRES = ("never", "start", "life")
 
 @final
 class AtariEnv(gymnasium.Env[Any, Any]):
-    """One game, seen as the last few screens in gray, (stack, size, size), the newest at the end.
+    """One game. The observation (stack, size, size) holds the last grayscale frames, the newest frame last.
 
-    `game`: its name in snake case, as "space_invaders".
-    `frame_skip`: screens for which an action is held; the observation is the brighter of the last two.
-    `sticky_actions`: how often the last action is repeated instead, at each screen (Machado et al. 2018). Done here: the console
-    would keep its last action out of the state that it can save.
-    `max_frames`: screens after which a game is cut off (truncated).
-    `screen_size`: pixels that the screen is averaged down to.
-    `stack`: screens in an observation; after a reset all are the first.
-    `noop_max`: a game starts after 1 to so many screens without an action; 0 for none.
-    `fire`: whether the button is pressed for the agent: "never", at the "start" of a game, or also after each lost "life".
-    `life_loss`: "nothing", a "cost" of 1 in reward, or the "end" of the episode (the game goes on at the next reset).
-    `reward_clip`: the "sign" of the points, the points cut to the "unit" interval [−1, 1], or "none".
-    `full_action_space`: all 18 actions of the console instead of those the game knows.
+    `game`: the name in snake case, for example "space_invaders".
+    `frame_skip`: number of frames for which an action is repeated; the observation is the pixelwise maximum of the last two.
+    `sticky_actions`: probability, at each frame, that the previous action is repeated instead of the chosen one (Machado et
+    al. 2018). It is implemented here because the state that the emulator can save does not contain its previous action.
+    `max_frames`: number of frames after which a game is truncated.
+    `screen_size`: width and height of the downscaled screen, in pixels.
+    `stack`: number of frames in an observation; after a reset all of them are the first frame.
+    `noop_max`: a game starts with 1 to `noop_max` frames without an action; 0 for none.
+    `fire`: when the environment presses the fire button itself: "never", at the "start" of a game, or at the start and after
+    each lost "life".
+    `life_loss`: what the loss of a life means: "nothing", a "cost" of 1 in the reward, or the "end" of the episode (the game
+    continues at the next reset).
+    `reward_clip`: the reward is the "sign" of the score gained, the score gained clipped to the "unit" interval [−1, 1], or the
+    score gained itself ("none").
+    `full_action_space`: all 18 actions of the console instead of those that have an effect in the game.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}
@@ -77,11 +80,11 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         for name, number, least in (("frame_skip", frame_skip, 1), ("screen_size", screen_size, 1), ("stack", stack, 1),
                                     ("noop_max", noop_max, 0), ("max_frames", max_frames, 1)):  # fmt: skip
             if number < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, but {number!r} came.")
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}.")
         self.game, self.render_mode = game, render_mode
         self.frame_skip, self.noop_max, self.fire, self.life_loss = frame_skip, noop_max, fire, life_loss
         self._clip = CLIPS[reward_clip]
-        check_chance("sticky_actions", sticky_actions)
+        check_probability("sticky_actions", sticky_actions)
         self.sticky_actions = float(sticky_actions)
         self._console, self._rom = open_console(game, max_frames)
         self._set_up = (mode, difficulty)
@@ -93,15 +96,15 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         self._screens = np.zeros((2, height, width), np.uint8)
         self._shrink = shrinking(height, width, screen_size)
         self._seen = np.zeros((stack, screen_size, screen_size), np.uint8)
-        self._last = 0  # the number of the action that the console has just carried out; 0 is none
+        self._last = 0  # index of the action of the last frame; 0 is no action
         self._lives = 0
-        self._life_lost = False  # with life_loss="end": the game is not over
+        self._life_lost = False  # with life_loss="end": the episode has ended, but the game has not
         self._score = 0.0
         self.observation_space = gymnasium.spaces.Box(0, 255, self._seen.shape, np.uint8)
         self.action_space: gymnasium.spaces.Discrete[Any] = gymnasium.spaces.Discrete(len(self._actions))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Bytes, dict[str, Any]]:
-        """The first observation of a game, or of the next life with life_loss="end"."""
+        """Start a new game; with life_loss="end" continue the game if lives are left."""
         super().reset(seed=seed)
         if seed is not None:
             self._load()
@@ -117,7 +120,7 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         return self._seen, self._info()
 
     def step(self, action: int) -> tuple[Bytes, float, bool, bool, dict[str, Any]]:
-        """Hold an action for `frame_skip` screens."""
+        """Repeat an action for `frame_skip` frames."""
         points = self._hold(action)
         self._score += points
         reward = self._clip(points)
@@ -135,12 +138,12 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         return self._seen, reward, bool(over), bool(truncated and not over), self._info()
 
     def render(self) -> Bytes | None:
-        """The screen in colours, with render_mode="rgb_array"."""
+        """The screen in colour if render_mode is "rgb_array", else None."""
         return None if self.render_mode is None else np.asarray(self._console.getScreenRGB())
 
     @property
     def state(self) -> str:
-        """All that changes, as text; with `np_random` the whole state of the world."""
+        """The state of the game, as JSON text. Together with `np_random` this is all that changes."""
         console = base64.b64encode(self._console.cloneSystemState().serialize()).decode()
         seen = base64.b64encode(self._seen.tobytes()).decode()
         return json.dumps(
@@ -161,20 +164,25 @@ class AtariEnv(gymnasium.Env[Any, Any]):
 
         taken = json.loads(text)
         if taken["game"] != self.game:
-            raise ValueError(f"This is a game of {self.game}, but a state of {taken['game']} came.")
+            raise ValueError(
+                f"Expected a state of the game {self.game}, got a state of {taken['game']}. Load it into that game."
+            )
         last = int(taken["last"])
         if not 0 <= last < len(self._actions):
-            raise ValueError(f"{self.game} has the actions 0 to {len(self._actions) - 1}, but {last} came.")
+            raise ValueError(
+                f"The last action of {self.game} must be from 0 to {len(self._actions) - 1}, got {last}. The file is damaged, or "
+                "full_action_space differs."
+            )
         try:
             self._console.restoreSystemState(ALEState(base64.b64decode(taken["console"])))
-        except (SystemError, RuntimeError) as error:  # whatever the console says of bytes that are no state of it
-            raise ValueError(f"The state of the console is damaged: {error}") from error
+        except (SystemError, RuntimeError) as error:  # raised by the emulator for bytes that are not one of its states
+            raise ValueError(f"The saved state of the emulator is damaged: {error}") from error
         self._last = last
         self._seen = np.frombuffer(base64.b64decode(taken["seen"]), np.uint8).reshape(self._seen.shape).copy()
         self._lives, self._life_lost, self._score = int(taken["lives"]), bool(taken["life_lost"]), float(taken["score"])
 
     def _load(self) -> None:
-        """Put the cartridge in; the console's own randomness comes from ours."""
+        """Load the ROM. The emulator's random seed is drawn from our generator."""
         self._console.setInt("random_seed", int(self.np_random.integers(2**31)))
         self._console.loadROM(self._rom)
         mode, difficulty = self._set_up
@@ -201,7 +209,7 @@ class AtariEnv(gymnasium.Env[Any, Any]):
             self._last = self._fire
 
     def _hold(self, action: int) -> float:
-        """The points of `frame_skip` screens with an action held; the last two screens are kept."""
+        """Repeat an action for `frame_skip` frames; returns the score gained, and keeps the last two frames."""
         points = 0.0
         self._screens[:] = 0
         sticks = self.np_random.random(self.frame_skip) < self.sticky_actions
@@ -225,34 +233,34 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         return {"lives": self._lives, "score": self._score}
 
 
-def check_chance(name: str, value: Any) -> None:
-    """Refuse what is no probability below 1."""
+def check_probability(name: str, value: Any) -> None:
+    """Raise a ValueError unless `value` is a number in [0, 1)."""
     if not isinstance(value, int | float) or not 0.0 <= value < 1.0:
-        raise ValueError(f"{name} must be a chance from 0 to below 1, but {value!r} came.")
+        raise ValueError(f"{name} must be a probability, at least 0 and below 1, got {value!r}.")
 
 
 class Shrink(NamedTuple):
-    """How many pixels, and which, go into each pixel of a smaller picture, along one axis at a time."""
+    """The pixels that are averaged into each pixel of the downscaled picture, and their weights, one axis at a time."""
 
     first_row: NDArray[np.int64]  # (size,)
     row_weights: NDArray[np.float32]  # (size, most rows)
     first_column: NDArray[np.int64]  # (size,)
     column_weights: NDArray[np.float32]  # (size, most columns)
-    tall: NDArray[np.float32]  # (width,): room for a row of the picture that is small in height only
+    tall: NDArray[np.float32]  # (width,), workspace: one row after downscaling the height only
 
 
 def shrinking(height: int, width: int, size: int) -> Shrink:
-    """For a screen of this height and width, averaged by area to size × size."""
+    """The weights that average a screen (height, width) by area down to (size, size)."""
     rows, columns = area_weights(height, size), area_weights(width, size)
     return Shrink(*rows, *columns, np.zeros(width, np.float32))
 
 
 def area_weights(length: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Where the pixels begin that overlap each of `size` equal parts of `length` pixels, and their shares of it."""
+    """Divide `length` pixels into `size` equal parts. For each part: its first pixel (size,), and the weights of its pixels."""
     edges = np.arange(size + 1) * (length / size)
     first = np.floor(edges[:-1]).astype(np.int64)
     most = int((np.ceil(edges[1:] - 1e-9).astype(np.int64) - first).max())
-    first = np.minimum(first, length - most)  # so that no weight points beyond the last pixel
+    first = np.minimum(first, length - most)  # so that no weight refers to a pixel beyond the last one
     pixels = first[:, None] + np.arange(most)
     overlap = np.minimum(pixels + 1, edges[1:, None]) - np.maximum(pixels, edges[:-1, None])
     return first, np.asarray(np.clip(overlap, 0, None) * (size / length), np.float32)
@@ -262,7 +270,7 @@ def area_weights(length: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.
 def average_down(
     screens: Any, first_row: Any, row_weights: Any, first_column: Any, column_weights: Any, tall: Any, picture: Any
 ) -> None:
-    """The brighter of two screens at each pixel, averaged by area and rounded."""
+    """Write the pixelwise maximum of two screens to `picture`, averaged by area and rounded."""
     for y in range(picture.shape[0]):
         for x in range(tall.shape[0]):
             tall[x] = np.float32(0.0)
@@ -278,16 +286,18 @@ def average_down(
 
 
 def games() -> list[str]:
-    """All games, in snake case."""
+    """The names of all games, in snake case."""
     try:
         from ale_py import roms
     except ModuleNotFoundError as error:
-        raise ImportError("The Arcade Learning Environment is not here: pip install 'perstep[deep]'") from error
+        raise ImportError(
+            "The Arcade Learning Environment is not installed. Run: pip install 'perstep[deep]'"
+        ) from error
     return list(roms.get_all_rom_ids())
 
 
 def open_console(game: str, max_frames: int) -> tuple[Any, Any]:
-    """A console without a cartridge, and the cartridge of a game."""
+    """An emulator without a game, and the path of the ROM of `game`."""
     if game not in (known := games()):
         raise unknown("game of the Arcade Learning Environment", game, known)
     import ale_py
@@ -295,17 +305,17 @@ def open_console(game: str, max_frames: int) -> tuple[Any, Any]:
     path = ale_py.roms.get_rom_path(game)
     if path is None:
         raise FileNotFoundError(
-            f"ale-py knows the game {game!r} but has no ROM of it. Install ale-py 0.12 or later anew."
+            f"ale-py lists the game {game!r} but has no ROM for it. Reinstall ale-py 0.12 or later."
         )
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # before the first console, which would introduce itself
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # before the first emulator, which would print a banner
     console = ale_py.ALEInterface()
-    console.setFloat("repeat_action_probability", 0.0)  # see AtariEnv
+    console.setFloat("repeat_action_probability", 0.0)  # sticky actions are done in AtariEnv
     console.setInt("max_num_frames_per_episode", max_frames)
     return console, path
 
 
 def game_of(name: str) -> str | None:
-    """The game that an id such as "ALE/SpaceInvaders-v5" names, in snake case; None if it is no such id."""
+    """The game of an id such as "ALE/SpaceInvaders-v5", in snake case; None for an id of another form."""
     found = re.fullmatch(r"ALE/(\w+)-v5", name)
     if found is None:
         return None

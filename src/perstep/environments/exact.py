@@ -1,8 +1,8 @@
-"""Exact answers for a known finite world: what the paper's algorithms estimate (Sec. 3.1 and 4, App. B).
+"""Exact solutions of a known finite MDP: what the paper's algorithms estimate (Sec. 3.1 and 4, App. B).
 
-A policy turns the world into a Markov chain. If the chain settles in one closed class of states (the unichain
-assumption), its stationary distribution gives the average reward and the limit of the reward per step, and one linear
-system the differential values. Control asks that the world communicates; policy iteration then finds the optimum.
+A policy turns the MDP into a Markov chain. If the chain has a single closed class of states (the unichain assumption), its
+stationary distribution gives the average reward and the limiting distribution of the reward per step, and one linear system
+gives the differential values. Control needs a communicating MDP; policy iteration then finds the optimum.
 """
 
 from __future__ import annotations
@@ -26,81 +26,81 @@ Integers = NDArray[np.int64]
 Policy = ArrayLike | Callable[[int], Any]
 """Actions (S,), probabilities (S, A), or a function from a state to an action or to probabilities (A,)."""
 
-DENSE_UP_TO = 1000  # states: below, LAPACK; above, a sparse factorisation, since large worlds have few successors
-WARM_UP_SWEEPS = 100  # of value iteration before the first linear system: they save most rounds of policy iteration
-IMPROVEMENT = 1e-13  # relative to the values: a smaller advantage is rounding
-TIE = 1e-10  # relative to the values: actions that differ by less are equally good
-ROUNDING = 1e-14  # relative to the values: what their sums lose
-CERTIFICATE = 1e-10  # relative to the rewards: how near the optimum the gain must be proven to be
+DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
+WARM_UP_SWEEPS = 100  # of value iteration before the first linear system; they save most rounds of policy iteration
+IMPROVEMENT = 1e-13  # relative to the values; a smaller advantage is a rounding error
+TIE = 1e-10  # relative to the values; actions that differ by less are equally good
+ROUNDING = 1e-14  # relative to the values; rounding error of their sums
+CERTIFICATE = 1e-10  # relative to the rewards; tolerance within which the gain must be proven optimal
 
 
 class NotUnichain(ValueError):
-    """The policy's chain can settle in several closed classes of states, so the average reward depends on the start."""
+    """The policy's Markov chain has several closed classes, so the average reward depends on the first state."""
 
 
 class NotCommunicating(ValueError):
-    """No policy leads between parts of the world that can each be stayed in, so the optimum depends on the start."""
+    """The MDP has parts that a policy can stay in and that do not communicate, so the optimum can depend on the first state."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class PolicyEvaluation:
-    """What a policy earns in the long run, exactly."""
+    """The exact long-run average reward, values and reward distribution of a policy."""
 
     average_reward: float
-    """r̄, the reward per step in the long run."""
+    """r̄, the long-run average reward per step."""
     stationary: Floats
-    """μ, the long-run share of steps in each state. (S,)"""
+    """μ, the long-run fraction of steps in each state. (S,)"""
     state_values: Floats
-    """Differential values v with μ·v = 0; NaN where the start cannot lead. (S,)"""
+    """Differential values v with μ·v = 0; NaN for states that were not evaluated. (S,)"""
     action_values: Floats
-    """q(s, a) = r(s, a) − r̄ + Σ p(s′ | s, a) v(s′); NaN where the start cannot lead. (S, A)"""
+    """q(s, a) = r(s, a) − r̄ + Σ p(s′ | s, a) v(s′); NaN for states that were not evaluated. (S, A)"""
     reward_distribution: Distribution
     """The limiting distribution of the reward per step, the paper's φ."""
     policy: Floats
-    """The probability of each action in each state, exploration included. (S, A)"""
+    """The probability of each action in each state, including exploration. (S, A)"""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best that any policy earns in the long run, exactly."""
+    """The exact optimum over all policies."""
 
     average_reward: float
-    """r̄*, the best reward per step."""
+    """r̄*, the optimal average reward per step."""
     policy: Integers
-    """An optimal action in each state: the lowest among equals, unless that splits the chain into classes. (S,)"""
+    """An optimal action in each state. Ties go to the lowest action, unless that gives the chain several closed classes. (S,)"""
     state_values: Floats
-    """v(s) = max q(s, ·), with μ·v = 0 for the stationary distribution μ of `policy`; NaN where q is. (S,)"""
+    """v(s) = max q(s, ·), with μ·v = 0 for the stationary distribution μ of `policy`; NaN where q is NaN. (S,)"""
     action_values: Floats
-    """A solution of q(s, a) = r(s, a) − r̄* + Σ p(s′ | s, a) max q(s′, ·); NaN where the start cannot lead. (S, A)"""
+    """A solution of q(s, a) = r(s, a) − r̄* + Σ p(s′ | s, a) max q(s′, ·); NaN for states that were not solved. (S, A)"""
 
 
 def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsilon: float = 0.0) -> Floats:
-    """A policy as probabilities (S, A), mixed with the uniform one: (1 − ε) π + ε/A, so ε-greedy if π is greedy."""
+    """A policy as probabilities (S, A), mixed with the uniform policy: (1 − ε) π + ε/A. Greedy π gives the ε-greedy policy."""
     if not 0.0 <= epsilon <= 1.0:
-        raise ValueError(f"epsilon is the probability of a random action, from 0 to 1, and got {epsilon}.")
+        raise ValueError(f"epsilon must be a probability from 0 to 1, got {epsilon}.")
     if callable(policy):
         choices = [np.asarray(policy(state)) for state in range(num_states)]
         if len({choice.shape for choice in choices}) > 1:
             raise ValueError(
-                "A policy function returns an action for every state, or probabilities for every state, but this one "
-                "mixes them. Return one kind."
+                "A policy function must return an action for every state, or probabilities for every state; got both. "
+                "Return one kind."
             )
         given = np.stack(choices)
     else:
         given = np.asarray(policy)
     if given.shape not in ((num_states,), (num_states, num_actions)):
         raise ValueError(
-            f"A policy is actions of shape ({num_states},), probabilities of shape ({num_states}, {num_actions}) or a "
-            f"function of the state, but got shape {given.shape}. Give one entry for each of the {num_states} states."
+            f"A policy must be actions of shape ({num_states},), probabilities of shape ({num_states}, {num_actions}) or a "
+            f"function of the state; got shape {given.shape}. Give one entry for each of the {num_states} states."
         )
     if given.dtype.kind not in "biuf":
         wrong = [entry for entry in given.ravel().tolist() if not isinstance(entry, Real)]
         if wrong:
             raise ValueError(
-                f"A policy is made of actions or of probabilities, that is of numbers, but {wrong[0]!r} came. "
-                "A policy function has to return one of them."
+                f"A policy must consist of numbers, either actions or probabilities, got {wrong[0]!r}. "
+                "If it is a function, check what it returns."
             )
         given = given.astype(np.float64)
     table = _one_hot(given, num_actions) if given.ndim == 1 else _normalised_policy(given.astype(np.float64))
@@ -113,30 +113,30 @@ def _one_hot(actions: NDArray[Any], num_actions: int) -> Floats:
     if wrong.any():
         state = int(wrong.argmax())
         raise ValueError(
-            f"Actions are whole numbers from 0 to {num_actions - 1}, but policy[{state}] is {actions[state]}. "
+            f"The actions of a policy must be integers from 0 to {num_actions - 1}, got {actions[state]} at policy[{state}]. "
             "Number the actions from 0."
         )
     return np.eye(num_actions)[actions.astype(np.int64)]
 
 
 def _normalised_policy(table: Floats) -> Floats:
-    """Probabilities (S, A), their rows summing to 1; single-precision policies are off by some 1e-7."""
+    """Probabilities (S, A) with rows that sum to exactly 1. The sums of a float32 policy are off by about 1e-7."""
     total = table.sum(axis=1)
     wrong = ~((table >= 0.0).all(axis=1) & (np.abs(total - 1.0) <= 1e-6))
     if wrong.any():
         state = int(wrong.argmax())
         raise ValueError(
-            f"Each row of a policy holds probabilities, 0 or more, that sum to 1, but policy[{state}] is "
-            f"{np.array2string(table[state], threshold=8)}, sum {total[state]:.9g}. Divide each row by its sum."
+            f"Each row of a policy must hold probabilities, 0 or more, that sum to 1; got policy[{state}] = "
+            f"{np.array2string(table[state], threshold=8)} with sum {total[state]:.9g}. Divide each row by its sum."
         )
     return np.asarray(table / total[:, None])
 
 
-# Chains
+# Markov chains
 
 
 def closed_classes(chain: csr_array) -> list[Integers]:
-    """The sets of states that a chain (S, S) never leaves and wanders through entirely, by their first states."""
+    """The closed communicating classes of a chain (S, S): it never leaves such a set, and visits all of it. Sorted."""
     from scipy.sparse.csgraph import connected_components
 
     number, label = connected_components(chain, directed=True, connection="strong")
@@ -147,7 +147,7 @@ def closed_classes(chain: csr_array) -> list[Integers]:
 
 
 def reachable(graph: csr_array, start: Mask) -> Mask:
-    """The states that a chain (S, S) can come to from any state in `start`, these included. (S,)"""
+    """The states that a chain (S, S) can reach from the states in `start`, including these. (S,)"""
     seen, fresh = start.copy(), start
     backwards = graph.T.tocsr()
     while fresh.any():
@@ -159,7 +159,7 @@ def reachable(graph: csr_array, start: Mask) -> Mask:
 def stationary_gain_values(chain: csr_array, rewards: Floats, recurrent: Integers) -> tuple[Floats, float, Floats]:
     """μ, r̄ and v of a chain P (S, S) with rewards r (S,) and one closed class `recurrent`: r̄ + v = r + P v, μ·v = 0.
 
-    Both μ and v follow from one factorisation: of I − P without the row and column of one recurrent state.
+    One factorisation gives both μ and v: that of I − P without the row and the column of one recurrent state, the anchor.
     """
     num_states = chain.shape[0]
     anchor = _often_visited(chain, recurrent)
@@ -167,7 +167,8 @@ def stationary_gain_values(chain: csr_array, rewards: Floats, recurrent: Integer
     stationary, values = np.zeros(num_states), np.zeros(num_states)
     stationary[anchor] = 1.0
     solve = _factorised(chain[others][:, others])
-    visits = solve(chain[[anchor]][:, others].toarray()[0], True)  # to each state between two visits to the anchor
+    # The expected number of visits to each state between two visits to the anchor.
+    visits = solve(chain[[anchor]][:, others].toarray()[0], True)
     stationary[others] = np.maximum(visits, 0.0)
     transient = np.ones(num_states, dtype=np.bool_)
     transient[recurrent] = False
@@ -179,17 +180,17 @@ def stationary_gain_values(chain: csr_array, rewards: Floats, recurrent: Integer
 
 
 def _often_visited(chain: csr_array, recurrent: Integers) -> int:
-    """A state that the chain soon returns to: the linear systems are the better conditioned for it."""
+    """A state to which the chain returns often. With it as the anchor the linear systems are well conditioned."""
     share = np.zeros(chain.shape[0])
     share[recurrent] = 1.0 / recurrent.size
     backwards = chain.T.tocsr()
     for _ in range(64):
-        share = 0.5 * (share + backwards @ share)  # half a step, so that periodic chains settle too
+        share = 0.5 * (share + backwards @ share)  # averaged, so that periodic chains converge too
     return int(share.argmax())
 
 
 def _factorised(chain: csr_array) -> Callable[[Floats, bool], Floats]:
-    """x for (I − P) x = b, or for x (I − P) = b if transposed."""
+    """A function (b, transposed) that solves (I − P) x = b, or x (I − P) = b if transposed."""
     size = chain.shape[0]
     if size == 0:
         return lambda b, transposed: b
@@ -211,9 +212,10 @@ def _factorised(chain: csr_array) -> Callable[[Floats, bool], Floats]:
 def evaluate(
     outcomes: Outcomes, policy: Floats, initial: Floats, start: int | ArrayLike | None = None
 ) -> PolicyEvaluation:
-    """The long run of a policy (S, A). With `start`, a state or a distribution (S,), only what it leads to counts.
+    """Evaluate a policy (S, A). With `start`, a state or a distribution (S,), only the states reachable from it are evaluated.
 
-    Without `start` every state counts, unless the chain has several closed classes and `initial` leads to only one.
+    Without `start` all states are evaluated, unless the chain has several closed classes and only one of them is reachable
+    from `initial`.
     """
     num_states, num_actions, _ = outcomes.probability.shape
     matrix, rewards = transition_matrix(outcomes), expected_rewards(outcomes)
@@ -228,16 +230,16 @@ def evaluate(
         names = _class_names([np.flatnonzero(counted)[members] for members in classes])
         example = int(np.flatnonzero(counted)[classes[0][0]])
         raise NotUnichain(
-            "The policy's chain should settle in one closed class of states, but it has "
-            f"{len(classes)} closed classes: {names}; where it settles, and so the average reward, depends on "
+            "The policy's Markov chain must have one closed class of states, got "
+            f"{len(classes)} closed classes: {names}. The average reward depends on which of them is reached, and that depends on "
             + (
-                f"the start. Give start={example} to evaluate it from a state, "
+                f"the first state. Give start={example}, for example, to evaluate the policy from one state, "
                 if first is None
-                else "chance. Start inside one of them, "
+                else "chance. Give a start inside one of them, "
             )
             + "or change the policy (epsilon > 0 often joins the classes)."
         )
-    # From here on the counted states are a world of their own: the chain does not leave them.
+    # From here on only the counted states matter, because the chain does not leave them.
     kept = np.flatnonzero(counted)
     mean = (policy * rewards).sum(axis=1)
     stationary, values = np.zeros(num_states), np.full(num_states, np.nan)
@@ -250,7 +252,7 @@ def evaluate(
 
 
 def limiting_rewards(outcomes: Outcomes, policy: Floats, stationary: Floats) -> Distribution:
-    """φ, the distribution of the reward per step in the long run: every outcome weighted by how often it happens."""
+    """φ, the limiting distribution of the reward per step: each outcome is weighted by its long-run frequency."""
     weight = stationary[:, None, None] * policy[:, :, None] * outcomes.probability  # (S, A, K)
     happens = weight > 0.0
     weights = weight[happens]
@@ -278,8 +280,8 @@ def _start_mask(start: int | ArrayLike, num_states: int) -> Mask:
         return normalised_initial(start, num_states) > 0.0
     if np.ndim(start) != 0 or start not in range(num_states):
         raise ValueError(
-            f"start is a state from 0 to {num_states - 1} or a distribution over the {num_states} states, but got "
-            f"{start!r}. Leave it out to count every state."
+            f"start must be a state from 0 to {num_states - 1} or a distribution over the {num_states} states, got "
+            f"{start!r}. Leave it out to evaluate every state."
         )
     return np.asarray(np.arange(num_states) == start)
 
@@ -288,7 +290,7 @@ def _start_mask(start: int | ArrayLike, num_states: int) -> Mask:
 
 
 def end_components(matrix: csr_array, num_actions: int) -> list[Integers]:
-    """The largest sets of states that some policy never leaves and wanders through entirely, from P (S·A, S)."""
+    """The maximal end components of P (S·A, S): some policy never leaves such a set of states, and visits all of it."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -310,7 +312,7 @@ def end_components(matrix: csr_array, num_actions: int) -> list[Integers]:
 
 
 def solve(outcomes: Outcomes, initial: Floats) -> Solution:
-    """The optimum over all policies; where the world falls into parts, for the states that `initial` leads to."""
+    """The optimum over all policies; only for the states reachable from `initial` if parts of the MDP do not communicate."""
     num_states, num_actions, _ = outcomes.probability.shape
     matrix, rewards = transition_matrix(outcomes), expected_rewards(outcomes)
     counted = np.ones(num_states, dtype=np.bool_)
@@ -321,10 +323,10 @@ def solve(outcomes: Outcomes, initial: Floats) -> Solution:
     if len(parts) > 1:
         names = _class_names([np.flatnonzero(counted)[members] for members in parts])
         raise NotCommunicating(
-            "Every state that can be returned to should be accessible from every other under some policy, but the "
-            f"world has {len(parts)} parts that a policy can stay in and that do not communicate: {names}; the best "
-            "average reward then depends on the start. Add transitions between them, or give FiniteMDP "
-            "an initial distribution that leads to one of them only."
+            "The MDP must communicate: from every state that a policy can return to, some policy must reach every other. Got "
+            f"{len(parts)} parts that a policy can stay in and that do not communicate: {names}. The optimal average reward "
+            "can then depend on the first state. Add transitions between the parts, or give FiniteMDP "
+            "an initial distribution that leads to only one of them."
         )
     actions, gain, part_values = _policy_iteration(_submodel(matrix, num_actions, counted)[0], rewards[counted])
     values = np.full(num_states, np.nan)
@@ -337,30 +339,30 @@ def solve(outcomes: Outcomes, initial: Floats) -> Solution:
 
 
 def optimality_gap(outcomes: Outcomes, action_values: ArrayLike) -> float:
-    """sp(Tq − q), Tq(s, a) = Σ p(s′, r | s, a)(r + max q(s′, ·)): how far the greedy policy may be from r̄* at most."""
+    """sp(Tq − q) with Tq(s, a) = Σ p(s′, r | s, a)(r + max q(s′, ·)): the greedy policy earns at least r̄* minus this."""
     num_states, num_actions, _ = outcomes.probability.shape
     q = np.asarray(action_values, dtype=np.float64)
     if q.shape != (num_states, num_actions):
         raise ValueError(
-            f"Action values have a row for each state and a column for each action, shape {(num_states, num_actions)}, "
-            f"but got shape {q.shape}."
+            f"Action values must have a row for each state and a column for each action, shape {(num_states, num_actions)}, "
+            f"got shape {q.shape}."
         )
-    known = ~np.isnan(q).all(axis=1)  # `solve` leaves states without values where the start cannot lead
+    known = ~np.isnan(q).all(axis=1)  # `solve` gives NaN for states that are not reachable from `initial`
     difference = expected_rewards(outcomes) + (transition_matrix(outcomes) @ q.max(axis=1)).reshape(q.shape) - q
     if not known.any() or not np.isfinite(difference[known]).all():
         raise ValueError(
-            "Action values must be finite to bound the optimality gap, but some are NaN or infinite. "
-            "If they were learned, take a smaller step size."
+            "Action values must be finite to bound the optimality gap, got NaN or infinite values. "
+            "If they were learned, use a smaller step size."
         )
     return float(np.ptp(difference[known]))
 
 
 def _policy_iteration(matrix: csr_array, rewards: Floats) -> tuple[Integers, float, Floats]:
-    """Best actions (S,), their gain, and values (S,), in a world with one end component.
+    """Optimal actions (S,), their gain, and values (S,), for an MDP with one end component.
 
-    Haviv & Puterman (1991): a policy whose chain falls into several classes is first led into the best of them. An
-    action changes only for a real advantage, so each round raises the gain, or keeps the class and raises values
-    outside of it: no policy comes twice.
+    Haviv & Puterman (1991): if the chain of a policy has several closed classes, the policy is first changed so that every
+    state leads to the best class. An action changes only if the advantage is larger than rounding errors. So each iteration
+    raises the gain, or keeps the class and raises values outside it, and no policy occurs twice.
     """
     num_states, num_actions = rewards.shape
     states = np.arange(num_states)
@@ -379,21 +381,20 @@ def _policy_iteration(matrix: csr_array, rewards: Floats) -> tuple[Integers, flo
         if not better.any() or improved.tobytes() in seen:
             break
         actions = improved
-    shortfall = (
-        float((q.max(axis=1) - values).max()) - gain
-    )  # r̄* is at most this much higher (Puterman 1994, Theorem 8.5.5)
+    # r̄* is at most this much larger than the gain (Puterman 1994, Theorem 8.5.5).
+    shortfall = float((q.max(axis=1) - values).max()) - gain
     tolerance = max(CERTIFICATE * (1.0 + np.abs(rewards).max()), ROUNDING * scale)
     if not shortfall <= tolerance:
         raise ArithmeticError(
-            f"The average reward should be proven best to {CERTIFICATE:g}, but it could be to {shortfall:.1e} only: "
-            "probabilities of very different size leave too few digits. Make the rarest transitions more likely."
+            f"The average reward must be proven optimal within {CERTIFICATE:g}, got a proof within {shortfall:.1e} only, because "
+            "the probabilities differ by too many orders of magnitude. Make the rarest transitions more likely."
         )
-    # Any choice among equally good actions has the gain r̄*; take the lowest, if the chain still holds together.
+    # Every choice among equally good actions has the gain r̄*. Take the lowest, if the chain then has one closed class.
     lowest = (q >= q.max(axis=1, keepdims=True) - TIE * scale).argmax(axis=1)
     chain = matrix[states * num_actions + lowest]
     if len(classes := closed_classes(chain)) == 1:
         stationary, its_gain, _ = stationary_gain_values(chain, rewards[states, lowest], classes[0])
-        if its_gain >= gain - tolerance:  # where values are huge, a tie may be none
+        if its_gain >= gain - tolerance:  # if the values are huge, actions within TIE may differ
             return lowest, its_gain, values - stationary @ values
     return actions, gain, values
 
@@ -402,13 +403,13 @@ def _warm_start(matrix: csr_array, rewards: Floats) -> Integers:
     values = np.zeros(rewards.shape[0])
     for _ in range(WARM_UP_SWEEPS):
         best = (rewards + (matrix @ values).reshape(rewards.shape)).max(axis=1)
-        values = 0.5 * (values + best)  # half a step, so that periodic worlds settle too
+        values = 0.5 * (values + best)  # averaged, so that periodic MDPs converge too
         values -= values[0]
     return np.asarray((rewards + (matrix @ values).reshape(rewards.shape)).argmax(axis=1))
 
 
 def _one_class(actions: Integers, matrix: csr_array, rewards: Floats) -> tuple[Integers, Integers]:
-    """The policy (S,) with every state led into its best closed class, and that class."""
+    """The policy (S,), changed so that every state leads to its best closed class, and that class."""
     num_states, num_actions = rewards.shape
     states = np.arange(num_states)
     chain, mean = matrix[states * num_actions + actions], rewards[states, actions]
@@ -423,7 +424,7 @@ def _one_class(actions: Integers, matrix: csr_array, rewards: Floats) -> tuple[I
 
 
 def _led_to(target: Mask, actions: Integers, matrix: csr_array) -> Integers:
-    """The policy (S,), changed outside `target` so that it comes there from wherever some policy can."""
+    """The policy (S,), changed outside `target` so that it reaches `target` from every state from which some policy does."""
     led, actions = target.copy(), actions.copy()
     num_states = target.size
     while True:
@@ -437,21 +438,21 @@ def _led_to(target: Mask, actions: Integers, matrix: csr_array) -> Integers:
 
 
 def _any_action(matrix: csr_array, num_actions: int) -> csr_array:
-    """Which state can follow which, whatever the action. (S, S)"""
+    """The chain (S, S) of the uniformly random policy: its graph has an edge for every possible transition."""
     num_states = matrix.shape[1]
     return _policy_chain(matrix, np.full((num_states, num_actions), 1.0 / num_actions))
 
 
 def _submodel(matrix: csr_array, num_actions: int, counted: Mask) -> tuple[csr_array, int]:
-    """The world on `counted` states alone, which no action leaves."""
+    """The MDP restricted to the `counted` states, which no action leaves."""
     return (matrix if counted.all() else matrix[np.repeat(counted, num_actions)][:, counted]), num_actions
 
 
-# Words
+# Grouping states, and naming the groups in messages
 
 
 def _grouped(label: NDArray[Any], kept: Mask) -> list[Integers]:
-    """The kept states by label, in order of the first state of each group."""
+    """The kept states grouped by label; groups are sorted by their first state."""
     states = np.flatnonzero(kept)
     order = states[np.argsort(label[states], kind="stable")]
     groups = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
@@ -459,7 +460,7 @@ def _grouped(label: NDArray[Any], kept: Mask) -> list[Integers]:
 
 
 def _class_names(classes: Sequence[Integers]) -> str:
-    """{0, 1} and {4}; long sets and long lists are shortened."""
+    """Text such as "{0, 1} and {4}". Long sets and long lists are shortened."""
 
     def name(members: Integers) -> str:
         if members.size <= 6:

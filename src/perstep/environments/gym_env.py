@@ -1,4 +1,4 @@
-"""A finite world as a Gymnasium environment that never ends, so that any agent of the field can live in it."""
+"""A finite MDP as a Gymnasium environment without episodes, for use with agents of any library."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from perstep.environments.two_loop import two_loop
 
 @final
 class FiniteMDPEnv(gymnasium.Env[Any, Any]):
-    """Steps through `mdp`. It neither terminates nor truncates; `reset` draws a first state from `mdp.initial`."""
+    """A `FiniteMDP` as an environment. It never terminates or truncates; `reset` draws the first state from `mdp.initial`."""
 
     metadata = {"render_modes": ["ansi"], "render_fps": 4}
 
     def __init__(self, mdp: FiniteMDP, render_mode: Literal["ansi"] | None = None) -> None:
         if render_mode not in (None, "ansi"):
-            raise ValueError(f'render_mode is "ansi" (text) or None, and got {render_mode!r}.')
+            raise ValueError(f'render_mode must be "ansi" (text) or None, got {render_mode!r}.')
         self.mdp = mdp
         self.render_mode = render_mode
         self.observation_space: gymnasium.spaces.Discrete[Any] = gymnasium.spaces.Discrete(mdp.num_states)
         self.action_space: gymnasium.spaces.Discrete[Any] = gymnasium.spaces.Discrete(mdp.num_actions)
         self.state = 0
-        """Where the world is. With `np_random` this is all that changes."""
-        self._last: tuple[int, int, float] | None = None  # state left, action, reward
+        """The current state. Together with `np_random` this is all that changes."""
+        self._last: tuple[int, int, float] | None = None  # previous state, action, reward
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """A first state."""
+        """Draw a first state."""
         super().reset(seed=seed)
         world = self.mdp.world
         self.state = self._draw(world.start_accept, world.start_alias)
@@ -40,9 +40,9 @@ class FiniteMDPEnv(gymnasium.Env[Any, Any]):
         return self.state, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """One step: the next state and the reward; never an end."""
+        """One step. It never ends an episode."""
         if not self.action_space.contains(action):
-            raise ValueError(f"Actions are whole numbers from 0 to {self.mdp.num_actions - 1}, and got {action!r}.")
+            raise ValueError(f"The action must be an integer from 0 to {self.mdp.num_actions - 1}, got {action!r}.")
         world, pair = self.mdp.world, (self.state, int(action))
         outcome = (*pair, self._draw(world.accept[pair], world.alias[pair]))
         reward, sd = float(world.mean[outcome]), float(world.sd[outcome])
@@ -54,7 +54,7 @@ class FiniteMDPEnv(gymnasium.Env[Any, Any]):
         return self.state, reward, False, False, {}
 
     def render(self) -> str | None:
-        """One line about the last step, with render_mode="ansi"."""
+        """One line of text about the last step if render_mode is "ansi", else None."""
         if self.render_mode is None:
             return None
         title = self.mdp.name or "FiniteMDP"

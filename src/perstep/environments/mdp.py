@@ -1,6 +1,6 @@
-"""A finite world given by its numbers (Sec. 3.1): exact answers from algebra, and steps inside compiled loops.
+"""A finite MDP given by its arrays (Sec. 3.1): exact solutions by linear algebra, and steps inside compiled loops.
 
-States and actions are numbered from 0. Rewards are fixed, normal, or mixtures of normals, optionally capped from above.
+States and actions are numbered from 0. Rewards are fixed, normal, or mixtures of normals, with an optional upper cap.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from perstep.distribution import Floats
 from perstep.environments import exact
 from perstep.environments.exact import Policy, PolicyEvaluation, Solution
+from perstep.environments.finite_world import FiniteWorld, make_world
 from perstep.environments.outcomes import (
     PROBABILITY_TOLERANCE,
     Outcomes,
@@ -28,35 +29,34 @@ from perstep.environments.outcomes import (
     pack,
     transition_matrix,
 )
-from perstep.environments.world import World, make_world, start, step
 
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["FiniteMDP", "GaussianRewards", "World", "start", "step"]
+__all__ = ["FiniteMDP", "GaussianRewards"]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class GaussianRewards:
-    """Normal rewards for each state, action and next state: min(cap, N(mean, sd)), or a mixture of such."""
+    """Normal rewards for each state, action and next state: min(cap, N(mean, sd)), or a mixture of normals with a cap."""
 
     means: ArrayLike
-    """Broadcasts to (S, A, S); with `weights` to (S, A, S, C), the last axis being the components."""
+    """Means; broadcast to (S, A, S), or with `weights` to (S, A, S, C), where C is the number of mixture components."""
     sds: ArrayLike
-    """Standard deviations, 0 or more; broadcasts as `means`."""
+    """Standard deviations, 0 or more; broadcast like `means`."""
     weights: ArrayLike | None = None
-    """Probabilities of the components, summing to 1 over the last axis; broadcasts to (S, A, S, C)."""
+    """Probabilities of the mixture components; they sum to 1 over the last axis and broadcast to (S, A, S, C)."""
     cap: float | None = None
-    """The largest reward that can come; None for no limit."""
+    """The largest possible reward; None for no cap."""
 
 
 @final
 class FiniteMDP:
-    """A world with finitely many states and actions, that never ends.
+    """A Markov decision process with finitely many states and actions, as a continuing task.
 
-    `transitions` (S, A, S) holds the probability of each next state; `rewards` is an array (S, A) or (S, A, S), or
-    `GaussianRewards`; `initial` (S,) is the distribution of the first state, uniform by default.
+    `transitions` (S, A, S) holds the probability of each next state. `rewards` is an array (S, A) or (S, A, S), or
+    `GaussianRewards`. `initial` (S,) is the distribution of the first state, uniform by default.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class FiniteMDP:
         table = numbers(transitions, "transitions")
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
             raise ValueError(
-                "transitions has shape (states, actions, states), the last axis being the next state, but got shape "
-                f"{table.shape}. A list of matrices, one for each action, needs np.moveaxis(transitions, 0, 1)."
+                "transitions must have shape (states, actions, states), with the next state on the last axis, got shape "
+                f"{table.shape}. If it holds one matrix for each action, give np.moveaxis(transitions, 0, 1)."
             )
         table = normalised(table, "transitions", "next states")
         self._set(_outcomes_from_tables(table, rewards), initial, name)
@@ -93,10 +93,10 @@ class FiniteMDP:
         initial: ArrayLike | None = None,
         name: str | None = None,
     ) -> FiniteMDP:
-        """A world from up to K outcomes for each pair: probabilities (S, A, K), the rest broadcasting to that shape.
+        """An MDP from up to K outcomes for each state-action pair.
 
-        For worlds with many states and few successors: nothing of shape (S, A, S) is made. Pairs with fewer than K
-        outcomes have some of probability 0.
+        `probability` has shape (S, A, K), and the other arrays broadcast to that shape. Give a pair with fewer than K outcomes
+        further outcomes of probability 0. Use this for many states with few successors: no array (S, A, S) is allocated.
         """
         mdp = cls.__new__(cls)
         mdp._set(make_outcomes(probability, next_state, mean, sd, checked_cap(cap)), initial, name)
@@ -104,10 +104,10 @@ class FiniteMDP:
 
     @classmethod
     def from_gymnasium(cls, env: gymnasium.Env[Any, Any] | str, reset_cost: float = 0.0) -> FiniteMDP:
-        """The world behind a Gymnasium environment, or its id, with a table `P`: FrozenLake, CliffWalking, Taxi.
+        """The MDP of a Gymnasium environment (or its id) that has a table `P`: FrozenLake, CliffWalking, Taxi.
 
-        An end becomes an ordinary step to a first state of the next episode, `reset_cost` taken from its reward. Time
-        limits do not count.
+        A terminal transition becomes a transition to a first state of the next episode, and `reset_cost` is subtracted from
+        its reward. Time limits are ignored.
         """
         if isinstance(env, str):
             import gymnasium
@@ -123,20 +123,20 @@ class FiniteMDP:
         table, initial = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
         if table is None or initial is None:
             raise ValueError(
-                "from_gymnasium expects an environment with a table of transitions `P` and an `initial_state_distrib`, "
-                f"as FrozenLake, CliffWalking and Taxi have, but {name or type(inner).__name__} has none. "
-                "Build FiniteMDP from arrays, or learn from the environment itself."
+                "from_gymnasium needs an environment with a transition table `P` and an `initial_state_distrib`, such as "
+                f"FrozenLake, CliffWalking or Taxi; {name or type(inner).__name__} has none. "
+                "Build a FiniteMDP from arrays, or learn from the environment itself."
             )
         if getattr(inner, "fickle_passenger", False):
             raise ValueError(
-                "Taxi with fickle_passenger=True does not follow its table `P`. Make it with fickle_passenger=False."
+                "Taxi with fickle_passenger=True does not follow its table `P`. Create it with fickle_passenger=False."
             )
         mdp = cls.__new__(cls)
         mdp._set(_outcomes_from_gymnasium(table, np.asarray(initial, dtype=np.float64), reset_cost), initial, name)
         return mdp
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything but the name as plain arrays, for storage; `from_arrays` brings it back to the bit."""
+        """Everything except the name as plain arrays, for storage. `from_arrays` restores the MDP bit for bit."""
         return {
             "probability": self.outcomes.probability,
             "next_state": self.outcomes.next_state,
@@ -148,12 +148,12 @@ class FiniteMDP:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], name: str | None = None) -> FiniteMDP:
-        """The world that `to_arrays` stored."""
+        """The MDP that `to_arrays` stored."""
         expected = ("probability", "next_state", "mean", "sd", "cap", "initial")
         if missing := [key for key in expected if key not in arrays]:
             raise ValueError(
-                f"A stored FiniteMDP holds {', '.join(expected)}, but {', '.join(missing)} is missing. "
-                "Store what to_arrays() gives."
+                f"A stored FiniteMDP must hold the arrays {', '.join(expected)}; missing: {', '.join(missing)}. "
+                "Store what to_arrays() returns."
             )
         probability, next_state, mean, sd = (arrays[key] for key in expected[:4])
         cap = float(np.asarray(arrays["cap"]).item())
@@ -161,12 +161,12 @@ class FiniteMDP:
 
     @property
     def num_states(self) -> int:
-        """How many states there are."""
+        """S, the number of states."""
         return int(self.outcomes.probability.shape[0])
 
     @property
     def num_actions(self) -> int:
-        """How many actions there are, in every state."""
+        """A, the number of actions in each state."""
         return int(self.outcomes.probability.shape[1])
 
     @cached_property
@@ -178,36 +178,38 @@ class FiniteMDP:
 
     @cached_property
     def expected_rewards(self) -> Floats:
-        """r(s, a), the cap counted in. (S, A)"""
+        """r(s, a), with the cap taken into account. (S, A)"""
         return expected_rewards(self.outcomes)
 
     @cached_property
-    def world(self) -> World:
-        """The arrays that compiled code steps through."""
+    def world(self) -> FiniteWorld:
+        """The MDP as arrays for compiled code."""
         return make_world(self.outcomes, self.initial)
 
     def evaluate(
         self, policy: Policy, *, epsilon: float = 0.0, start: int | ArrayLike | None = None
     ) -> PolicyEvaluation:
-        """What a policy earns in the long run, exactly; with `epsilon`, of the policy that acts at random that often.
+        """The exact long-run average reward, values and reward distribution of a policy.
 
-        `policy` is actions (S,), probabilities (S, A) or a function of the state. Raises `NotUnichain` if the answer
-        depends on the start. With `start`, a state or a distribution (S,), only the states it leads to count, and the
-        values of all others are NaN; so it is, without `start`, where only `initial` can settle the question.
+        `policy` is actions (S,), probabilities (S, A) or a function of the state. With probability `epsilon` a random action
+        replaces that of the policy. With `start`, a state or a distribution (S,), only the states reachable from it are
+        evaluated; all others have the value NaN. Without `start` all states are evaluated. If the result would then depend on
+        the first state, only the states reachable from `initial` are. If it still does, raises `NotUnichain`.
         """
         table = exact.policy_probabilities(policy, self.num_states, self.num_actions, epsilon)
         return exact.evaluate(self.outcomes, table, self.initial, start)
 
     def solve(self) -> Solution:
-        """The best average reward, and a policy that earns it. Raises `NotCommunicating` if they depend on the start.
+        """The exact optimal average reward, and a policy that attains it.
 
-        Where the world falls into parts, only the states that `initial` leads to count; the others have NaN values and,
-        where one exists, an action that leads to these.
+        If parts of the MDP do not communicate, the optimum can depend on the first state. Then only the states reachable from
+        `initial` are solved. The other states have the value NaN and, if possible, an action that leads to the solved states.
+        Raises `NotCommunicating` if several such parts are reachable from `initial`.
         """
         return exact.solve(self.outcomes, self.initial)
 
     def optimality_gap(self, action_values: ArrayLike) -> float:
-        """sp(Tq − q) of action values (S, A): the greedy policy earns at most this much below the best (Thm 4.4)."""
+        """sp(Tq − q) for action values (S, A). The greedy policy earns at most this much less than the optimum (Thm 4.4)."""
         return exact.optimality_gap(self.outcomes, action_values)
 
     def __repr__(self) -> str:
@@ -220,7 +222,7 @@ class FiniteMDP:
 
 
 class RewardTables(NamedTuple):
-    """Rewards of every triple: means, deviations and weights (S, A, S, C), and the cap."""
+    """Rewards for each state, action and next state: means, standard deviations and weights (S, A, S, C), and the cap."""
 
     means: Floats
     sds: Floats
@@ -250,8 +252,8 @@ def _fixed_rewards(rewards: ArrayLike, shape: tuple[int, ...]) -> RewardTables:
         fixed = fixed[:, :, None]
     elif fixed.shape != shape:
         raise ValueError(
-            f"rewards has shape (states, actions) = {shape[:2]} or (states, actions, states) = {shape}, or is "
-            f"GaussianRewards, but got shape {fixed.shape}. For rewards of the state alone give "
+            f"rewards must have shape (states, actions) = {shape[:2]} or (states, actions, states) = {shape}, or be "
+            f"GaussianRewards; got shape {fixed.shape}. For rewards that depend on the state only, give "
             f"np.repeat(rewards[:, None], {shape[1]}, axis=1)."
         )
     full = (*shape, 1)
@@ -270,9 +272,9 @@ def _normal_rewards(rewards: GaussianRewards, shape: tuple[int, ...]) -> RewardT
     total = np.asarray(weights.sum(axis=-1))
     if not np.isfinite(weights).all() or (weights < 0.0).any() or np.abs(total - 1.0).max() > PROBABILITY_TOLERANCE:
         raise ValueError(
-            "The weights of a mixture of rewards are probabilities, 0 or more, that sum to 1 over the last axis, but "
-            f"the smallest is {weights.min():g} and the sums go from {total.min():.9g} to {total.max():.9g}. "
-            "Divide them by their sum over the last axis."
+            "The weights of GaussianRewards must be probabilities, 0 or more, that sum to 1 over the last axis; got "
+            f"{weights.min():g} as the smallest weight, and sums from {total.min():.9g} to {total.max():.9g}. "
+            "Divide the weights by their sum over the last axis."
         )
     arrays = {"means": means, "sds": sds, "weights": weights}
     full = (*shape, max((array.shape[-1] for array in arrays.values() if array.ndim), default=1))
@@ -286,25 +288,25 @@ def _broadcast_rewards(arrays: dict[str, Floats], shape: tuple[int, ...], letter
     except ValueError:
         got = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(
-            f"GaussianRewards has arrays that broadcast to {letters}, here with S = {shape[0]} and A = {shape[1]}, but "
-            f"got {got}. Add axes of length 1 where an array is constant; with weights, and only then, the last axis "
-            "is that of the mixture's C components."
+            f"The arrays of GaussianRewards must broadcast to {letters}, here with S = {shape[0]} and A = {shape[1]}; "
+            f"got {got}. Add axes of length 1 where an array is constant. The axis C of the mixture components is there if, "
+            "and only if, weights are given."
         ) from None
 
 
 def _require(need: str, good: NDArray[np.bool_], values: Floats, possible: tuple[NDArray[np.int64], ...]) -> None:
-    """Every number (N, C) about the possible triples is good, or a sentence about the first that is not."""
+    """Raise a ValueError about the first of the numbers (N, C) that is not good, if there is one."""
     if not good.all():
         i, component = (int(index) for index in np.argwhere(~good)[0])
         s, a, to = (int(axis[i]) for axis in possible)
         raise ValueError(
-            f"{need} wherever they can come, but from state {s} with action {a} to state {to} got "
+            f"{need} for every possible transition; from state {s} with action {a} to state {to}, got "
             f"{values[i, component]}. Correct that entry."
         )
 
 
 def _outcomes_from_gymnasium(table: Any, initial: Floats, reset_cost: float) -> Outcomes:
-    """From P[state][action] = [(probability, next state, reward, ended), …]; an end spreads over the first states."""
+    """From P[state][action] = [(probability, next state, reward, terminated), …]; after an end comes a first state."""
     num_states, num_actions = len(table), len(table[0])
     first = np.flatnonzero(initial)
     pairs: list[int] = []

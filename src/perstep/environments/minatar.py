@@ -1,6 +1,6 @@
-"""MinAtar's five games (Young & Tian 2019): Atari in miniature, ten by ten cells, for experiments on a processor.
+"""The five MinAtar games (Young & Tian 2019): miniature Atari games on a 10 × 10 grid, for experiments on a CPU.
 
-MinAtar's own Gymnasium environment ignores `np_random`, and so is neither seeded nor saved; this one draws from nothing else.
+MinAtar's own Gymnasium environment does not use `np_random`, so it can be neither seeded nor saved. This one uses nothing else.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.environments.atari import check_chance
+from perstep.environments.atari import check_probability
 from perstep.errors import unknown
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
-CONSTANT = ("random", "channels", "action_map", "ramping")  # of a game: all else changes as it goes on
-CELL = 16  # pixels of a picture
+# Attributes of a game that do not change. All others are its state.
+CONSTANT = ("random", "channels", "action_map", "ramping")
+CELL = 16  # width of a cell of the grid in the picture, in pixels
 
 
 @final
 class MinAtarEnv(gymnasium.Env[Any, Any]):
-    """One game. An observation has a plane for each kind of thing in it, (C, 10, 10), true where the thing is.
+    """One game. The observation (C, 10, 10) has one channel for each kind of object; a cell is true where such an object is.
 
-    `sticky_actions`: how often the last action is repeated instead. `ramping`: whether the game gets harder. `minimal_actions`:
-    only those that do something in this game, instead of all six.
+    `sticky_actions`: probability that the previous action is repeated instead of the chosen one.
+    `ramping`: whether the game gets harder over time.
+    `minimal_actions`: offer only the actions that have an effect in this game, instead of all six.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}
@@ -40,11 +42,11 @@ class MinAtarEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         if game not in GAMES:
             raise unknown("game of MinAtar", game, GAMES)
-        check_chance("sticky_actions", sticky_actions)
+        check_probability("sticky_actions", sticky_actions)
         try:
             from minatar import Environment
         except ModuleNotFoundError as error:
-            raise ImportError("MinAtar's games are not here: pip install 'perstep[deep]'") from error
+            raise ImportError("MinAtar is not installed. Run: pip install 'perstep[deep]'") from error
         self.game = game
         self.render_mode = render_mode
         self._play = Environment(game, sticky_action_prob=sticky_actions, difficulty_ramping=ramping)
@@ -56,9 +58,9 @@ class MinAtarEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.bool_], dict[str, Any]]:
-        """The first observation of a game."""
+        """Start a new game."""
         super().reset(seed=seed)
-        # The game asks a generator of an older kind, which may sit on top of ours and then has no state of its own.
+        # The game uses NumPy's older RandomState. It can wrap our bit generator, and then has no state of its own.
         generator = type(self._play.random)(self.np_random.bit_generator)
         self._play.random = self._play.env.random = generator
         self._play.last_action = 0
@@ -71,7 +73,7 @@ class MinAtarEnv(gymnasium.Env[Any, Any]):
         return self._observe(), float(reward), bool(over), False, {}
 
     def render(self) -> NDArray[np.uint8] | None:
-        """The game as a picture in colours, with render_mode="rgb_array"."""
+        """A colour picture of the game if render_mode is "rgb_array", else None."""
         if self.render_mode is None:
             return None
         planes = self._observe()  # (C, 10, 10)
@@ -83,7 +85,7 @@ class MinAtarEnv(gymnasium.Env[Any, Any]):
 
     @property
     def state(self) -> str:
-        """All that changes, as text; with `np_random` the whole state of the world."""
+        """The state of the game, as JSON text. Together with `np_random` this is all that changes."""
         changing = {name: _plain(value) for name, value in vars(self._play.env).items() if name not in CONSTANT}
         return json.dumps({"game": self.game, "last_action": int(self._play.last_action), "changing": changing})
 
@@ -91,11 +93,13 @@ class MinAtarEnv(gymnasium.Env[Any, Any]):
     def state(self, text: str) -> None:
         taken = json.loads(text)
         if taken["game"] != self.game:
-            raise ValueError(f"This is a game of {self.game}, but a state of {taken['game']} came.")
+            raise ValueError(
+                f"Expected a state of the game {self.game}, got a state of {taken['game']}. Load it into that game."
+            )
         self._play.last_action = taken["last_action"]
         for name, value in taken["changing"].items():
             if name in CONSTANT or name not in vars(self._play.env):
-                raise ValueError(f"A game of {self.game} has no changing {name!r}.")
+                raise ValueError(f"The state of the game {self.game} has no attribute {name!r}. The file is damaged.")
             setattr(self._play.env, name, _restored(value))
 
     def _observe(self) -> NDArray[np.bool_]:
@@ -103,7 +107,7 @@ class MinAtarEnv(gymnasium.Env[Any, Any]):
 
 
 def palette(count: int) -> NDArray[np.uint8]:
-    """Colours that can be told apart, (count, 3)."""
+    """Distinct colours, (count, 3)."""
     turns = np.arange(count)[:, None] / count + np.array([0.0, 1 / 3, 2 / 3])
     return np.asarray(155 + 100 * np.cos(2 * np.pi * turns), np.uint8)
 

@@ -1,7 +1,7 @@
-"""A finite world as what may happen in each state and action: the paper's p(s′, r | s, a), with normal rewards.
+"""A finite MDP as a list of outcomes for each state and action: the paper's p(s′, r | s, a), with normal rewards.
 
-This is the one representation behind `FiniteMDP`: the exact algebra sums over it, the compiled world draws from it, and
-a file stores it. Only outcomes that can happen are kept, so a large world with few successors stays small.
+This is the one representation behind `FiniteMDP`: exact solutions sum over it, compiled code samples from it, and files store
+it. Outcomes of probability 0 are dropped, so an MDP with many states and few successors stays small.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from perstep.distribution import Floats, capped_moments
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-PROBABILITY_TOLERANCE = 1e-9  # a row whose sum is farther from 1 is a mistake
-ROUNDING = 1e-13  # a row whose sum is nearer to 1 is left as it is, so that storing and loading changes no bit
+PROBABILITY_TOLERANCE = 1e-9  # a row of probabilities whose sum is farther from 1 is an error
+ROUNDING = 1e-13  # a row whose sum is nearer to 1 is not normalised again, so storing and loading changes no bit
 
 
 class Outcomes(NamedTuple):
-    """What may happen in each state and action. Rows with fewer than K outcomes end in outcomes of probability 0."""
+    """Up to K outcomes for each state and action. Rows with fewer outcomes end in outcomes of probability 0."""
 
     probability: Floats  # (S, A, K)
     next_state: NDArray[np.int32]  # (S, A, K)
-    mean: Floats  # (S, A, K), of the reward before the cap
-    sd: Floats  # (S, A, K), of the reward before the cap
+    mean: Floats  # (S, A, K), mean of the reward before the cap
+    sd: Floats  # (S, A, K), standard deviation of the reward before the cap
     cap: float  # the reward is min(cap, draw); inf for no cap
 
 
 def make_outcomes(
     probability: ArrayLike, next_state: ArrayLike, mean: ArrayLike, sd: ArrayLike = 0.0, cap: float = math.inf
 ) -> Outcomes:
-    """Outcomes from arrays that broadcast to (S, A, K): checked, normalised, and equal ones merged."""
+    """Outcomes from arrays that broadcast to (S, A, K). They are checked and normalised, and equal outcomes are merged."""
     probability = normalised(np.asarray(probability, dtype=np.float64), "probability", "the outcomes")  # (S, A, K)
     shape = probability.shape
     cap = checked_cap(cap)
@@ -47,14 +47,14 @@ def make_outcomes(
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"next_state names states, whole numbers from 0 to {shape[0] - 1}, but next_state{_at(place, i)} is "
-            f"{successors[i]:g}. Number the states from 0."
+            f"next_state must hold integers from 0 to {shape[0] - 1}, got {successors[i]:g} at next_state{_at(place, i)}. "
+            "Number the states from 0."
         )
     _require_finite_rewards(means, place, "mean")
     if not (np.isfinite(sds).all() and (sds >= 0.0).all()):
         i = int(np.flatnonzero(~(np.isfinite(sds) & (sds >= 0.0)))[0])
         raise ValueError(
-            f"Standard deviations of rewards are finite and 0 or more, but sd{_at(place, i)} is {sds[i]:g}. Correct it."
+            f"Standard deviations must be finite and 0 or more, got {sds[i]:g} at sd{_at(place, i)}. Correct that entry."
         )
     return pack(
         shape[0],
@@ -78,7 +78,7 @@ def pack(
     probability: Floats,
     cap: float,
 ) -> Outcomes:
-    """Outcomes from a list, `pair` being state · A + action; entries that only differ in probability are one."""
+    """Outcomes from a flat list, where `pair` is state · A + action. Entries that differ only in probability are merged."""
     mean = np.where(sd == 0.0, np.minimum(mean, cap), mean)
     order = np.lexsort((sd, mean, next_state, pair))
     pair, next_state, mean, sd = pair[order], next_state[order], mean[order], sd[order]
@@ -103,7 +103,7 @@ def pack(
 
 
 def transition_matrix(outcomes: Outcomes) -> csr_array:
-    """P(s′ | s, a) with a row for each pair state · A + action. (S·A, S)"""
+    """P(s′ | s, a), with row state · A + action for each pair. (S·A, S)"""
     from scipy.sparse import coo_array
 
     num_states, num_actions, _ = outcomes.probability.shape
@@ -113,28 +113,28 @@ def transition_matrix(outcomes: Outcomes) -> csr_array:
 
 
 def expected_rewards(outcomes: Outcomes) -> Floats:
-    """r(s, a), the cap counted in. (S, A)"""
+    """r(s, a), with the cap taken into account. (S, A)"""
     mean, _ = capped_moments(outcomes.mean, outcomes.sd, outcomes.cap)
     return np.asarray((outcomes.probability * mean).sum(axis=2))
 
 
 def normalised(table: Floats, name: str, over: str) -> Floats:
-    """`table` (S, A, ·) with rows that sum to 1, or a sentence about the row that is farthest from it."""
+    """`table` (S, A, ·) with rows that sum to exactly 1. Raises a ValueError if a row is not a distribution."""
     if table.ndim != 3 or 0 in table.shape:
         raise ValueError(
-            f"{name} has three axes, (states, actions, {over}), none of them empty, but got shape {table.shape}. "
+            f"{name} must have three axes, (states, actions, {over}), none of them empty; got shape {table.shape}. "
             "Reshape it."
         )
     if not np.isfinite(table).all():
         s, a, k = (int(i) for i in np.argwhere(~np.isfinite(table))[0])
         raise ValueError(
-            f"{name} holds finite probabilities, but {name}[{s}, {a}, {k}] is {table[s, a, k]}. "
-            "Look where it was computed."
+            f"{name} must hold finite probabilities, got {table[s, a, k]} at {name}[{s}, {a}, {k}]. "
+            "Check how that entry was computed."
         )
     if (table < 0.0).any():
         s, a, k = (int(i) for i in np.argwhere(table < 0.0)[0])
         raise ValueError(
-            f"{name} holds probabilities, 0 or more, but {name}[{s}, {a}, {k}] is {table[s, a, k]:g}. "
+            f"{name} must hold probabilities, 0 or more, got {table[s, a, k]:g} at {name}[{s}, {a}, {k}]. "
             "Correct that entry."
         )
     total = table.sum(axis=2)
@@ -143,47 +143,48 @@ def normalised(table: Floats, name: str, over: str) -> Floats:
         s, a = (int(i) for i in np.unravel_index(off.argmax(), off.shape))
         others = int((off > PROBABILITY_TOLERANCE).sum()) - 1
         raise ValueError(
-            f"{name} must sum to 1 over {over}, but {name}[{s}, {a}] sums to {total[s, a]:.12g}, "
+            f"{name} must sum to 1 over {over}, got the sum {total[s, a]:.12g} at {name}[{s}, {a}], "
             f"off by {total[s, a] - 1.0:+.3g}"
-            + (f" (and {others} other rows are off too). " if others else ". ")
+            + (f"; {others + 1} rows are wrong in total. " if others else ". ")
             + "Add the missing outcome, or divide each row by its sum."
         )
     return np.asarray(table / np.where(off > ROUNDING, total, 1.0)[:, :, None])
 
 
 def numbers(given: ArrayLike, name: str) -> Floats:
-    """An array of numbers, or a sentence about what came instead."""
+    """`given` as an array of float64. Raises a ValueError if it holds anything but numbers."""
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} is an array of numbers, but {type(given).__name__} came: {error}.") from error
+        raise ValueError(f"{name} must be an array of numbers, got {type(given).__name__}: {error}.") from error
 
 
 def normalised_initial(initial: ArrayLike | None, num_states: int) -> Floats:
-    """The distribution of the first state, uniform if none is given. (S,)"""
+    """The distribution of the first state, uniform if `initial` is None. (S,)"""
     if initial is None:
         return np.full(num_states, 1.0 / num_states)
     first = numbers(initial, "initial").copy()
     if first.shape != (num_states,):
         raise ValueError(
-            f"initial is a probability for each of the {num_states} states, shape ({num_states},), but got shape "
-            f"{first.shape}. For a fixed first state s give np.eye({num_states})[s]."
+            f"initial must hold a probability for each of the {num_states} states, shape ({num_states},), got shape "
+            f"{first.shape}. For a fixed first state s, give np.eye({num_states})[s]."
         )
     total = float(first.sum())
     if not np.isfinite(first).all() or (first < 0.0).any() or abs(total - 1.0) > PROBABILITY_TOLERANCE:
         raise ValueError(
-            "initial is a distribution, probabilities of 0 or more that sum to 1, but its smallest entry is "
-            f"{first.min():g} and its sum {total:.12g}. Divide it by its sum, or leave it out for a uniform start."
+            "initial must hold probabilities, 0 or more, that sum to 1; got "
+            f"{first.min():g} as the smallest entry and {total:.12g} as the sum. Divide it by its sum, or leave it out for a "
+            "uniform first state."
         )
     return first / total if abs(total - 1.0) > ROUNDING else first
 
 
 def checked_cap(cap: float | None) -> float:
-    """The cap as a number, inf for none."""
+    """The cap as a number; inf for no cap."""
     limit = math.inf if cap is None else float(cap)
     if math.isnan(limit) or limit == -math.inf:
         raise ValueError(
-            f"The cap is the largest reward that can come, and got {cap}. Give a number, or leave it out for none."
+            f"The cap must be a number, the largest possible reward, got {cap}. Give a number, or leave it out for no cap."
         )
     return limit
 
@@ -194,7 +195,7 @@ def _broadcast(values: ArrayLike, shape: tuple[int, ...], name: str) -> Floats:
         return np.broadcast_to(array, shape)
     except ValueError:
         raise ValueError(
-            f"{name} must have, or broadcast to, the shape {shape} of the probabilities, but got shape {array.shape}. "
+            f"{name} must broadcast to the shape {shape} of the probabilities, got shape {array.shape}. "
             "Add axes of length 1 where it is constant."
         ) from None
 
@@ -203,8 +204,8 @@ def _require_finite_rewards(means: Floats, place: tuple[NDArray[np.int64], ...],
     if not np.isfinite(means).all():
         i = int(np.flatnonzero(~np.isfinite(means))[0])
         raise ValueError(
-            f"Rewards must be finite wherever they can come, but {name}{_at(place, i)} is {means[i]}. "
-            "Correct it, or give that outcome probability 0."
+            f"Rewards must be finite for every possible outcome, got {means[i]} at {name}{_at(place, i)}. "
+            "Correct that entry, or give the outcome probability 0."
         )
 
 

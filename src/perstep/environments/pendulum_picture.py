@@ -1,7 +1,7 @@
 """The picture of a pendulum (the paper's figure of its two validation worlds, part b), drawn with NumPy alone.
 
-Every shape is a field of distances to its outline, in pixels; a pixel is covered by ½ − distance, held to [0, 1]. That
-gives smooth edges without a drawing library, at several hundred pictures a second.
+A shape is given by its signed distance field: for each pixel, the distance to the outline, negative inside. The shape covers a
+pixel by ½ − distance, clipped to [0, 1]. This gives smooth edges without a drawing library, at several hundred pictures a second.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ SHINE = (244, 246, 248)
 MOTOR = (228, 118, 44)
 
 Field = NDArray[Any]  # (SIZE, SIZE), of float32
-Stamp = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, columns and cover of the pixels inside, (P,) each
+Stamp = tuple[
+    NDArray[Any], NDArray[Any], NDArray[Any]
+]  # rows, columns and coverage of the pixels inside a shape, (P,) each
 
 
 def draw(angle: float, torque: float) -> NDArray[np.uint8]:
-    """The rod at `angle`, and an arrow that turns the way the torque does; (SIZE, SIZE, 3)."""
+    """The rod at `angle`, with an arrow in the direction of the torque; (SIZE, SIZE, 3)."""
     x, y = _canvas()
     image = _background().copy()  # (SIZE, SIZE, 3)
-    tip = (-ROD * math.sin(angle), ROD * math.cos(angle))  # 0 is up, and angles grow counter-clockwise
+    tip = (-ROD * math.sin(angle), ROD * math.cos(angle))  # 0 is upright; positive angles are counter-clockwise
     _paint(image, _stamp(_segment(x, y, tip) - 9.0), STEEL)
     _paint(image, _stamp(_length(x - tip[0], y - tip[1]) - 4.0), SHINE)
     _paint(image, _disc(17.0), STEEL)
@@ -42,13 +44,13 @@ def draw(angle: float, torque: float) -> NDArray[np.uint8]:
 
 
 def _stamp(distance: Field) -> Stamp:
-    """The pixels inside or on an outline, and how much of each is covered."""
+    """The pixels inside or on the outline of a shape, and the covered fraction of each."""
     rows, columns = np.nonzero(distance < 0.5)
     return rows, columns, np.clip(0.5 - distance[rows, columns], 0.0, 1.0)
 
 
 def _paint(image: NDArray[np.uint8], stamp: Stamp, colour: tuple[int, int, int]) -> None:
-    """Lay `colour` over the pixels of a stamp."""
+    """Blend `colour` over the pixels of a stamp."""
     rows, columns, cover = stamp
     below = image[rows, columns].astype(np.float32)  # (P, 3)
     above = np.array(colour, dtype=np.float32)
@@ -57,7 +59,7 @@ def _paint(image: NDArray[np.uint8], stamp: Stamp, colour: tuple[int, int, int])
 
 @cache
 def _canvas() -> tuple[Field, Field]:
-    """Coordinates of the pixels: the pivot is the origin, x to the right, y up."""
+    """Coordinates of the pixels. The pivot is the origin; x points right, y points up."""
     along = np.arange(SIZE, dtype=np.float32) + np.float32(0.5 - SIZE / 2)
     x, y = np.meshgrid(along, -along)
     return x, y
@@ -65,7 +67,7 @@ def _canvas() -> tuple[Field, Field]:
 
 @cache
 def _background() -> NDArray[np.uint8]:
-    """What never moves: the circle of the tip, and a mark where it should stay; (SIZE, SIZE, 3)."""
+    """The parts that never move: the circle on which the tip moves, and a mark at the goal; (SIZE, SIZE, 3)."""
     x, y = _canvas()
     image = np.empty((SIZE, SIZE, 3), dtype=np.uint8)
     image[:] = PAPER
@@ -92,12 +94,12 @@ def _segment(x: Field, y: Field, end: tuple[float, float]) -> Field:
 
 @cache
 def _arrow(counter_clockwise: bool) -> Stamp:
-    """An arrow around the pivot, open below."""
+    """A curved arrow around the pivot, open at the bottom."""
     x, y = _canvas()
     x = x if counter_clockwise else -x
     ring, first, last = 46.0, math.radians(-60.0), math.radians(150.0)
     middle, reach = (first + last) / 2, (last - first) / 2
-    # Turned so that the middle of the arc points up, where left and right are mirror images.
+    # Rotate so that the middle of the arc points up; the arc is then symmetric about the vertical axis.
     right = np.abs(x * math.sin(middle) - y * math.cos(middle))
     up = x * math.cos(middle) + y * math.sin(middle)
     beside = right * math.cos(reach) < up * math.sin(reach)

@@ -1,4 +1,4 @@
-"""Discrete spaces of Gymnasium as numbers 0 … N−1: how a table reads observations."""
+"""Discrete Gymnasium spaces as integers 0 … N−1, which are the rows and columns of a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Numbering:
-    """Numbers for the points of a Discrete space, or of a product of several."""
+    """A bijection between the points of a Discrete space, or of a product of such spaces, and 0 … N−1."""
 
     sizes: tuple[int, ...]
     starts: tuple[int, ...]
@@ -21,11 +21,11 @@ class Numbering:
 
     @classmethod
     def of(cls, count: int) -> Numbering:
-        """0 … count − 1 as they are."""
+        """The space of the integers 0 … count − 1, each of which is its own number."""
         return cls((count,), (0,), "Discrete")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for files."""
+        """The numbering as plain values, for a JSON file."""
         return {"sizes": list(self.sizes), "starts": list(self.starts), "kind": self.kind}
 
     @classmethod
@@ -34,21 +34,26 @@ class Numbering:
         sizes, starts, kind = tuple(values["sizes"]), tuple(values["starts"]), values["kind"]
         whole = all(type(n) is int for n in (*sizes, *starts)) and len(sizes) == len(starts)
         if not whole or min(sizes, default=0) < 1 or kind not in ("Discrete", "MultiDiscrete", "Tuple"):
-            raise ValueError(f"There is no discrete space like {values}.")
+            raise ValueError(
+                "A discrete space has one size of at least 1 and one start for each dimension, all of them integers, and the kind "
+                f"Discrete, MultiDiscrete or Tuple; got {values}. The file is damaged."
+            )
         return cls(sizes, starts, kind)
 
     @property
     def count(self) -> int:
-        """How many points there are."""
+        """N, the number of points."""
         return math.prod(self.sizes)
 
     def one(self, point: Any) -> int:
-        """The number of one point, quickly."""
+        """The number of a single point. Faster than `number`."""
         whole = self.kind == "Discrete" and isinstance(point, int | np.integer)
         if whole and 0 <= (number := int(point) - self.starts[0]) < self.sizes[0]:
             return number
         if (numbers := self.number(point)).size != 1:
-            raise ValueError(f"One point was expected, but {point!r} came, which is {numbers.size}.")
+            raise ValueError(
+                f"Expected a single point, got {point!r}, which is {numbers.size} points. Give one of them."
+            )
         return int(numbers.item())
 
     def number(self, point: Any) -> NDArray[np.int64]:
@@ -56,17 +61,17 @@ class Numbering:
         try:
             parts = [np.asarray(part) for part in self._parts(point)]
             if not all(part.dtype.kind in "biu" for part in parts):
-                raise ValueError("not whole numbers")
+                raise ValueError("not integers")
             shifted = tuple(part.astype(np.int64) - start for part, start in zip(parts, self.starts, strict=True))
             return np.asarray(np.ravel_multi_index(shifted, self.sizes), np.int64)
         except (ValueError, TypeError) as error:
             raise ValueError(
-                f"{point!r} should be in the {self.kind} space of sizes {self.sizes} from {self.starts}, and is not. "
-                "Give an observation or action of this world; if the world gave it, mend its spaces."
+                f"Expected a point of the {self.kind} space of sizes {self.sizes} that starts at {self.starts}, got {point!r}. "
+                "Give an observation or action of this world; if the world itself returned it, correct the spaces of the world."
             ) from error
 
     def point(self, number: int) -> Any:
-        """The point with this number, as the space would give it."""
+        """The point with this number, in the form in which the space gives it."""
         if self.kind == "Discrete":
             return number + self.starts[0]
         parts = np.unravel_index(number, self.sizes)
@@ -80,7 +85,7 @@ class Numbering:
 
 
 def numbering(space: Any) -> Numbering | None:
-    """How to number the points of a space; None if it is not a discrete one."""
+    """The numbering of a Gymnasium space; None if the space is not discrete."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):

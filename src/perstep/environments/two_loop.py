@@ -1,4 +1,4 @@
-"""Two loops that meet in one state: a small reward now or a larger one later, and every answer known by hand."""
+"""Two loops that share one state: a small reward now or a larger one later. All exact values can be derived by hand."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ LEFT, RIGHT = 0, 1
 
 
 def two_loop() -> FiniteMDP:
-    """From state 0, left goes 1-2-3-4 and back with +1 at once; right goes 5-6-7-8 and back with +2 on the last step.
+    """From state 0, left leads through 1, 2, 3, 4 and right through 5, 6, 7, 8, both back to state 0.
 
-    Elsewhere both actions go on along the loop. Always left earns 0.2 a step, always right 0.4. Starts in state 0.
+    Going left earns +1 on the first step, going right +2 on the last step. In the other states both actions move on along the
+    loop. Always left earns 0.2 per step, always right 0.4. The first state is 0.
     """
     next_state = np.array([[1, 5], [2, 2], [3, 3], [4, 4], [0, 0], [6, 6], [7, 7], [8, 8], [0, 0]])  # (S, A)
     rewards = np.zeros((9, 2))

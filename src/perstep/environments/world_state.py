@@ -1,4 +1,4 @@
-"""The state of a Gymnasium world as plain JSON, for checkpoints: only for worlds whose whole state is known to be in it."""
+"""The state of a Gymnasium environment as plain JSON, for checkpoints; only for classes whose complete state is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-# Attributes that change as the world goes on, by the class that has them. A class that is not here has no known state.
+TIME_LIMIT = "gymnasium.wrappers.common:TimeLimit"
+
+# For each class, the attributes that change from step to step. The state of a class that is not listed is unknown.
 CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv": ("s", "lastaction"),
     "gymnasium.envs.toy_text.cliffwalking:CliffWalkingEnv": ("s", "lastaction"),
@@ -15,7 +17,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
     "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": ("state",),
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
-    "gymnasium.wrappers.common:TimeLimit": ("_elapsed_steps",),
+    TIME_LIMIT: ("_elapsed_steps",),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
     "perstep.environments.minatar:MinAtarEnv": ("state",),
@@ -23,16 +25,17 @@ CHANGING: dict[str, tuple[str, ...]] = {
 }
 
 
-# Wrappers that only watch: they change neither states nor rewards, and after a reset they have nothing to remember.
+# Passive wrappers: they change neither observations nor rewards, and they have no state of their own after a reset.
 WATCHING = ("gymnasium.wrappers.common:OrderEnforcing", "gymnasium.wrappers.common:PassiveEnvChecker")
 
 
 def kind(layer: Any) -> str:
-    """The class of a world or wrapper, as a name."""
+    """The class of an environment or a wrapper, as "module:class"."""
     return f"{type(layer).__module__}:{type(layer).__qualname__}"
 
 
-def _layers(env: Any) -> list[Any]:
+def layers_of(env: Any) -> list[Any]:
+    """The wrappers of an environment, outermost first, then the environment itself. Passive wrappers are left out."""
     layers = [env]
     while hasattr(layers[-1], "env"):
         layers.append(layers[-1].env)
@@ -40,15 +43,16 @@ def _layers(env: Any) -> list[Any]:
 
 
 def kinds(env: Any) -> list[str]:
-    """The classes of a world and its wrappers, from the outermost, but for those that only watch."""
-    return [kind(layer) for layer in _layers(env)]
+    """The classes of the wrappers, outermost first, then of the environment itself. Passive wrappers are left out."""
+    return [kind(layer) for layer in layers_of(env)]
 
 
 def time_limit(env: Any) -> int | None:
-    """The steps after which a wrapper cuts an episode short, whatever the world's spec says; None where none does."""
-    limits = [
-        layer._max_episode_steps for layer in _layers(env) if kind(layer) == "gymnasium.wrappers.common:TimeLimit"
-    ]
+    """The number of steps after which a TimeLimit wrapper truncates an episode; None without such a wrapper.
+
+    The wrapper is read, not `env.spec`, which may differ.
+    """
+    limits = [layer._max_episode_steps for layer in layers_of(env) if kind(layer) == TIME_LIMIT]
     return int(limits[0]) if limits else None
 
 
@@ -64,16 +68,16 @@ def _restored(value: Any) -> Any:
     if isinstance(value, dict):
         if "array" in value:
             if (dtype := np.dtype(value["dtype"])).kind not in "biuf":
-                raise ValueError(f"an array of {dtype}, which is no number")
+                raise ValueError(f"expected an array of numbers, got an array of {dtype}")
             return np.array(value["array"], dtype)
         return tuple(_restored(v) for v in value["tuple"])
     return value
 
 
 def snapshot(env: Any) -> dict[str, Any] | None:
-    """Everything that changes in `env` and its wrappers, with its generator; None if some part of it is not known."""
+    """The state of `env`, of its wrappers and of its random generator; None if the state of some part is not known."""
     layers = []
-    for layer in _layers(env):
+    for layer in layers_of(env):
         if (names := CHANGING.get(kind(layer))) is None:
             return None
         values = {name: _plain(getattr(layer, name)) for name in names if hasattr(layer, name)}
@@ -81,14 +85,14 @@ def snapshot(env: Any) -> dict[str, Any] | None:
     taken = {"layers": layers, "generator": env.unwrapped.np_random.bit_generator.state}
     try:
         json.dumps(taken, allow_nan=False)
-    except (TypeError, ValueError):  # a subclass keeps something else under a name we know
+    except (TypeError, ValueError):  # an attribute in the list holds something that JSON cannot store
         return None
     return taken
 
 
 def restore(env: Any, taken: dict[str, Any]) -> bool:
-    """Put `env` into a state taken by `snapshot`, if it is the same kind of world in the same wrappers; says whether it is."""
-    layers = _layers(env)
+    """Put `env` into a state taken by `snapshot`. Returns False, and does nothing, if its class or its wrappers differ."""
+    layers = layers_of(env)
     if kinds(env) != [saved["kind"] for saved in taken["layers"]]:
         return False
     for layer, saved in zip(layers, taken["layers"], strict=True):

@@ -165,12 +165,12 @@ _ONE_AT_A_TIME = threading.Lock()  # otherwise each thread would create the worl
 
 @functools.cache
 def _shared(world: str, settings: str, name: str) -> Any:
-    """The world that compiled runs share, since they do not change it: an MDP or the pendulum. None if each run needs its own."""
+    """The world that compiled runs share, since they do not change it; None if each run needs its own."""
     env = make(world, **json.loads(settings))
     opened, learner = open_world(env), algorithm(name).learner
-    if opened.mdp is not None and learner in ("TDLearning", "QLearning"):
+    if opened.mdp is not None and learner.compiled_worlds == "finite":
         return opened.mdp
-    if opened.pendulum is not None and learner == "ActorCritic":
+    if opened.motion is not None and learner.compiled_worlds == "motion":
         return env
     env.close()
     return None
@@ -184,14 +184,14 @@ def _settings(study: Study, setting: Setting) -> dict[str, Any]:
     """The settings of the agent. A network uses one thread by default, since the number of threads changes the last bits."""
     plain = {**study.fixed, **setting}
     plain.pop("policy", None)
-    if algorithm(study.algorithm).learner == "DeepQ":
+    if algorithm(study.algorithm).learner.values == "network":
         plain = {"threads": 1, **plain}
     return {name: Decay(**value) if isinstance(value, Mapping) else value for name, value in plain.items()}
 
 
 def _given(study: Study, world: Any) -> tuple[Any, ...]:
     """The policy for a prediction algorithm: actions or probabilities per state, or "uniform". Empty for control algorithms."""
-    if algorithm(study.algorithm).learner != "TDLearning":
+    if algorithm(study.algorithm).learner.control:
         return ()
     policy = study.fixed.get("policy", "uniform")
     if isinstance(policy, str) and policy != "uniform":

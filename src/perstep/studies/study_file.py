@@ -154,9 +154,9 @@ def _check(study: Study) -> None:
         raise ValueError(
             f"rule is not a setting of a study: the rule of {study.algorithm} is {cell.rule!r}. Remove rule."
         )
-    predicts = cell.learner == "TDLearning"
+    predicts = not cell.learner.control
     for setting in study.settings:
-        plain = {**study.fixed, **setting, "rule": cell.rule}
+        plain = {**cell.settings, **study.fixed, **setting, "rule": cell.rule}
         if predicts:
             plain.pop("policy", None)
         try:

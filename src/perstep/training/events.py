@@ -74,7 +74,7 @@ class EventWriter:
         """An entry at the agent's step, about what has happened since the last one."""
         now = totals(agent)
         self._add(agent.steps, {"average_reward": agent.average_reward, **learning(agent), **since(self._last, now)})
-        if agent.config.rule != "differential" and np.isfinite(agent.reward_quantiles).all():
+        if agent.config.rule_row.has_reward_quantiles and np.isfinite(agent.reward_quantiles).all():
             self._put(agent.steps, tag="reward_quantiles", histo=histogram(agent.reward_quantiles))
         self._last, self._written = now, agent.steps
 

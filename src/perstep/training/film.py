@@ -45,7 +45,7 @@ def film(
     count("video_steps", num_steps, 1)
     seed = agent.config.seed if seed is None else count("seed", seed, 0)
     stage = Filmed(drawn_world(agent), EVERY[kind], LOOKS[0][0] if kind == ".gif" else SIDE)
-    learner = getattr(agent, "_learner", None)
+    learner = getattr(agent, "_network", None)
     learning = getattr(learner, "learning", nullcontext)  # a deep agent evaluates with threads of its own
     try:
         choose = agent._chooser(make_generator(seed, 2), deterministic)  # the generator of Agent.evaluate

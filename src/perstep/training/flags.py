@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from functools import partial
 import difflib
 import io
 import json
@@ -67,17 +68,17 @@ def train_task(cell: Algorithm, words: list[str]) -> tuple[Any, Task]:
     """The flags of one algorithm: those of every run, and a flag for each of its settings."""
     # Checked by the config itself, whose sentences are better: here only read. The rule comes with the name.
     settings: Any = dataclasses.make_dataclass(
-        f"{cell.learner} settings",
+        f"{cell.learner.agent} settings",
         [("rule", Suppress[str], dataclasses.field(default=cell.rule))],
         bases=(cell.config,), frozen=True, kw_only=True, namespace={"__post_init__": lambda self: None},
     )  # fmt: skip
-    common = PredictionFlags if cell.learner == "TDLearning" else TrainFlags
+    common = PredictionFlags if not cell.learner.control else TrainFlags
     kind = dataclasses.make_dataclass(
         "Flags",
-        [("settings", Annotated[settings, OmitArgPrefixes], dataclasses.field(default_factory=settings))],
+        [("settings", Annotated[settings, OmitArgPrefixes], dataclasses.field(default_factory=partial(settings, **cell.settings)))],
         bases=(common,), frozen=True, kw_only=True,
     )  # fmt: skip
-    kind.__doc__ = f"{cell.name}: the rule {cell.rule} with {cell.learner} ({cell.source})."
+    kind.__doc__ = f"{cell.name}: the rule {cell.rule} with {cell.learner.agent} ({cell.source})."
     names = [field.name for field in dataclasses.fields(cell.config) if field.name != "rule"]
     flags: Any = parsed(kind, f"perstep train {cell.name}", words, also=names)
     config = cell.config.of({name: getattr(flags.settings, name) for name in (*names, "rule")})

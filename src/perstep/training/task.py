@@ -87,7 +87,7 @@ class Task:
 
     def refuse_agent(self, about: dict[str, Any], path: Path) -> None:
         """Refuse a saved agent that is not this task's, by the metadata of its file."""
-        learner, agent = algorithm(self.algorithm).learner, about.get("agent")
+        learner, agent = algorithm(self.algorithm).learner.agent, about.get("agent")
         if agent != learner:
             raise BadFile(f"{path} holds a {agent}, but {self.algorithm} is run by a {learner}. {ELSEWHERE}")
         now, then = json.loads(json.dumps(self.config.to_json())), about.get("config", {})

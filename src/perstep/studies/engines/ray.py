@@ -56,7 +56,7 @@ def _needs(unit: Unit, gpus: float) -> dict[str, Any]:
     """What a task asks of the machine that takes it."""
     needs: dict[str, Any] = {"num_cpus": 1, "max_retries": RETRIES}
     device = {**unit.study.fixed, **unit.setting}.get("device", "auto")
-    if gpus and device != "cpu" and algorithm(unit.study.algorithm).learner == "DeepQ":
+    if gpus and device != "cpu" and algorithm(unit.study.algorithm).learner.values == "network":
         needs["num_gpus"] = GPU_SHARE
     return needs
 

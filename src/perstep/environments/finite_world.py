@@ -1,7 +1,8 @@
-"""A finite world to step through inside compiled loops: `take action A, observe R, S′` of the paper's listings.
+"""Steps through a finite MDP inside compiled loops: `take action A, observe R, S′` of the paper's listings.
 
-An outcome is drawn from a table of aliases (Walker 1977), so that a step costs the same whatever the number of states:
-one uniform number picks a column by its whole part, and with its fraction the column's own outcome or its alias.
+Outcomes are drawn with the alias method (Walker 1977), so the cost of a step does not depend on the number of outcomes. A
+uniform number in [0, K) has an integer part, which selects a column, and a fraction, which selects the column's own outcome
+or its alias.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from perstep.environments.outcomes import Outcomes
 from perstep.randomness import normal, uniform
 
 
-class World(NamedTuple):
-    """Arrays that compiled code can step through, and nothing else."""
+class FiniteWorld(NamedTuple):
+    """A finite MDP as plain arrays, for compiled code (S states, A actions, up to K outcomes for each pair)."""
 
-    accept: Floats  # (S, A, K), how likely a column keeps its own outcome
-    alias: NDArray[np.int32]  # (S, A, K), the outcome it gives otherwise
+    accept: Floats  # (S, A, K), probability that a column gives its own outcome
+    alias: NDArray[np.int32]  # (S, A, K), the outcome that the column gives otherwise
     next_state: NDArray[np.int32]  # (S, A, K)
-    mean: Floats  # (S, A, K), of the reward before the cap
-    sd: Floats  # (S, A, K), of the reward before the cap
-    cap: float  # the largest reward, or inf
-    start_accept: Floats  # (S,), as `accept`, for the first state
-    start_alias: NDArray[np.int32]  # (S,)
+    mean: Floats  # (S, A, K), mean of the reward before the cap
+    sd: Floats  # (S, A, K), standard deviation of the reward before the cap
+    cap: float  # the largest possible reward; inf for no cap
+    start_accept: Floats  # (S,), like `accept`, for the first state
+    start_alias: NDArray[np.int32]  # (S,), like `alias`, for the first state
 
 
 @inlined
 def step(world: Any, state: Any, action: Any, generator: Any) -> Any:
-    """One step: (reward, next state). Takes one uniform number, and a normal one if the reward has spread."""
+    """One step; returns (reward, next state). Draws one uniform number, and a normal number if the reward is random."""
     columns = world.accept.shape[2]
     outcome = np.int64(0)
     if columns > 1:
@@ -49,7 +50,7 @@ def step(world: Any, state: Any, action: Any, generator: Any) -> Any:
 
 @compiled
 def start(world: Any, generator: Any) -> Any:
-    """A first state."""
+    """Draw a first state."""
     place = uniform(generator) * world.start_accept.shape[0]
     state = np.int64(place)
     if place - state >= world.start_accept[state]:
@@ -57,12 +58,12 @@ def start(world: Any, generator: Any) -> Any:
     return state
 
 
-def make_world(outcomes: Outcomes, initial: Floats) -> World:
-    """The world that draws these outcomes, and its first state from `initial` (S,)."""
+def make_world(outcomes: Outcomes, initial: Floats) -> FiniteWorld:
+    """The arrays of an MDP with these outcomes, whose first state has the distribution `initial` (S,)."""
     shape = outcomes.probability.shape
     accept, alias = alias_table(outcomes.probability.reshape(-1, shape[2]))
     start_accept, start_alias = alias_table(initial.reshape(1, -1))
-    return World(
+    return FiniteWorld(
         accept=accept.reshape(shape),
         alias=alias.reshape(shape),
         next_state=outcomes.next_state,
@@ -75,7 +76,7 @@ def make_world(outcomes: Outcomes, initial: Floats) -> World:
 
 
 def alias_table(probability: Floats) -> tuple[Floats, NDArray[np.int32]]:
-    """For each row of probabilities (N, K) what a column keeps, and to whom the rest of it goes. (N, K), (N, K)"""
+    """The alias table of each row of probabilities (N, K): acceptance probabilities (N, K) and aliases (N, K)."""
     accept, alias = np.empty(probability.shape), np.empty(probability.shape, dtype=np.int32)
     columns = probability.shape[1]
     low, high, amount = np.empty(columns, np.int64), np.empty(columns, np.int64), np.empty(columns)
@@ -85,7 +86,7 @@ def alias_table(probability: Floats) -> tuple[Floats, NDArray[np.int32]]:
 
 @compiled
 def _fill_alias_table(probability: Any, accept: Any, alias: Any, low: Any, high: Any, amount: Any) -> None:
-    """Vose (1991), in linear time: a column with too little is topped up by one with too much, until all hold 1/K."""
+    """Vose (1991), in linear time: a column with less than 1/K is filled up from one with more, until all hold 1/K."""
     rows, columns = probability.shape
     for row in range(rows):
         num_low, num_high, likeliest = 0, 0, 0
@@ -109,7 +110,7 @@ def _fill_alias_table(probability: Any, accept: Any, alias: Any, low: Any, high:
                 num_high -= 1
                 low[num_low] = rich
                 num_low += 1
-        # Rounding may leave columns over, holding 1/K but for the last bits. What cannot happen must never be drawn.
+        # Rounding errors may leave some columns untreated. An outcome of probability 0 must never be drawn.
         for k in range(columns):
             if probability[row, k] == 0.0 and accept[row, k] > 0.0:
                 accept[row, k], alias[row, k] = 0.0, likeliest

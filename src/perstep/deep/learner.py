@@ -1,4 +1,7 @@
-"""The learner of the fourth column: Q-learning with a network, a target network and minibatches (Alg. 6, 10, 13)."""
+"""A learner with a network: the network, its target network, the optimizer, the device and the threads (Alg. 6, 10, 13).
+
+What the networks are asked for a minibatch (Look) is the learner's own: deep/q_learning.py.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import functools
 import math
 import sys
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, final
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,32 +31,23 @@ from perstep.schedules import step_size
 
 Arrays = dict[str, NDArray[Any]]
 
-WORTH_THREADS = 500_000  # weights from which a second thread is worth its while
+WORTH_THREADS = 500_000  # the number of weights above which several threads are faster than one
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, for every weight
 
 
 class BadLoss(ArithmeticError):
-    """A loss that is not a number, from which nothing can be learnt."""
+    """A loss that is NaN or infinite, from which nothing can be learnt."""
 
 
-class Look(NamedTuple):
-    """What the networks say of a batch."""
-
-    estimate: torch.Tensor  # (B, n) the value of S and A, with slope
-    bootstrap: torch.Tensor  # (B, n) the value of S′
-    fresh: torch.Tensor | None  # (B, n) the value of S′ by the online network, for the learned offset of d2
-
-
-@final
-class DeepQLearner:
+class NetworkLearner(ABC):
     """A network and its target network, moved by minibatches."""
 
     def __init__(self, observations: Observations, num_actions: int, config: DeepQConfig) -> None:
         self.observations, self.num_actions, self.config = observations, num_actions, config
         self.device = device_named(config.device)
         self.updates = 0
-        """Minibatches learnt from so far."""
+        """The number of minibatches learnt from so far."""
         self.online, self.target = self._networks()
         self.optimizer = torch.optim.Adam(
             self.online.parameters(), config.value_decay(0), eps=config.adam_epsilon, fused=True
@@ -61,9 +56,9 @@ class DeepQLearner:
             list(self.online.parameters()),
             list(self.target.parameters()),
         )
-        self._rule = losses.RULES[config.rule]
+        self._loss = losses.LOSSES[config.rule]
         tau = torch.tensor(levels(config.value_size), dtype=torch.float32, device=self.device)
-        self._settings = losses.Settings(config.huber, config.reward_tracking, tau)
+        self._settings = losses.Settings(config.huber, config.reward_tracking, tau, config.discount, config.centered)
         self._rows = torch.arange(config.batch_size, device=self.device)
         self._forward: Any = torch.compile(self.online) if config.compile else self.online.forward
         self._forward_target: Any = torch.compile(self.target) if config.compile else self.target.forward
@@ -76,10 +71,9 @@ class DeepQLearner:
             outputs = self.online.forward(self._read(observations))
             return np.asarray(outputs.to("cpu", torch.float64).numpy())
 
-    def means(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """The values of all actions for a batch of kept observations as one number each, (B, A)."""
-        values = self.values(observations)
-        return values[:, :, 0] if values.shape[2] == 1 else values.mean(axis=2)
+    def scores(self, observations: NDArray[Any]) -> NDArray[np.float64]:
+        """What the rule reads from the values of all actions for a batch of kept observations, (B, A)."""
+        return np.asarray(self.config.rule_row.values(self.values(observations)))
 
     def weights(self) -> NDArray[np.float64]:
         """All weights of the network in a row."""
@@ -89,15 +83,12 @@ class DeepQLearner:
     def update(self, batch: Batch, rewards: RewardEstimate) -> float:
         """Move θ, R̄, w and w_T by one minibatch, as the listings do; returns its loss."""
         kept = rewards.theta.copy(), rewards.offset.copy()
-        estimate, bootstrap, fresh = self._look(batch)
-        steps = self._steps()
-        loss, delta = self._rule(rewards, batch.reward, bootstrap, estimate, steps, self._settings)
-        if fresh is not None:
-            losses.move_offset(rewards, delta + (fresh - bootstrap)[:, 0], steps.offset)
+        look, steps = self._look(batch), self._steps()
+        loss, _ = self._loss(rewards, batch.reward, look, steps, self._settings)
         value = float(loss.detach())
         if not math.isfinite(value):
             rewards.theta[:], rewards.offset[:] = kept
-            raise self._bad_loss(value, batch, bootstrap, estimate)
+            raise self._bad_loss(value, batch, look)
         weights, target_weights = self._weights
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -110,31 +101,19 @@ class DeepQLearner:
         self.updates += 1
         return value
 
-    def _look(self, batch: Batch) -> Look:
-        """The estimate of S and A by the online network; of S′ the best by the target network, chosen by the online one in d3."""
-        observation, next_observation = self._read(batch.observation), self._read(batch.next_observation)
-        action, rule = torch.from_numpy(batch.action).to(self.device), self.config.rule
-        with self._precision():
-            with torch.no_grad():
-                target: torch.Tensor = self._forward_target(next_observation).float()  # (B, A, n)
-                asks_online = rule == "d3" or self.config.offset_ratio > 0
-                online = self._forward(next_observation).float() if asks_online else target
-            estimate = self._forward(observation)[self._rows, action].float()  # (B, n)
-        if rule == "d3":
-            best = online.mean(2).argmax(1)  # (B,) a*, the first of the best
-            return Look(estimate, self._unmasked(target[self._rows, best], batch.masked), None)
-        fresh = self._unmasked(online.amax(1), batch.masked) if asks_online else None
-        return Look(estimate, self._unmasked(target.amax(1), batch.masked), fresh)
+    @abstractmethod
+    def _look(self, batch: Batch) -> losses.Look:
+        """What the networks say about the two vectors of a rule."""
 
     def _unmasked(self, bootstrap: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
-        """An end that is masked is worth 0."""
+        """The bootstrap, 0 where the end of an episode is masked."""
         if not masked.any():
             return bootstrap
         return bootstrap.masked_fill(torch.from_numpy(masked).to(self.device)[:, None], 0.0)
 
     @contextlib.contextmanager
     def learning(self) -> Iterator[None]:
-        """Around a stretch of learning: as many threads of PyTorch as the settings say, or as the network is worth."""
+        """Learn inside this context: it sets the number of PyTorch threads, by the settings or by the size of the network."""
         keep_memory()
         before = torch.get_num_threads()
         worth = 1 if sum(weight.numel() for weight in self._weights[0]) < WORTH_THREADS else before
@@ -160,9 +139,7 @@ class DeepQLearner:
     def _networks(self) -> tuple[ValueNetwork, ValueNetwork]:
         config = self.config
         shape = self.observations.input_shape
-        with torch.random.fork_rng(
-            devices=[]
-        ):  # the weights come from this run's seed, and nobody else's randomness moves
+        with torch.random.fork_rng(devices=[]):  # the weights come from this run's seed; no global generator moves
             torch.manual_seed(config.seed)
             online = make_network(config.network, shape, config.hidden, self.num_actions, config.value_size)
             target = make_network(config.network, shape, config.hidden, self.num_actions, config.value_size)
@@ -175,7 +152,7 @@ class DeepQLearner:
         return online, target
 
     def arrays(self) -> Arrays:
-        """Weights, moments of the optimizer and the number of updates, for a file."""
+        """The weights, the moments of the optimizer and the number of updates, for a file."""
         arrays: Arrays = {"updates": np.array([self.updates], np.int64)}
         for name, network in (("online", self.online), ("target", self.target)):
             arrays |= {f"{name}.{key}": _numpy(tensor) for key, tensor in network.state_dict().items()}
@@ -192,7 +169,7 @@ class DeepQLearner:
                 tensor.copy_(_fitting(arrays, f"{name}.{key}", tensor))
         updates = arrays["updates"]
         if updates.shape != (1,) or updates.dtype.kind != "i" or updates[0] < 0:
-            raise ValueError(f"updates {updates.tolist()} is there instead of one whole number from 0")
+            raise ValueError(f"updates must be one whole number of at least 0, got {updates.tolist()}")
         self.updates = int(updates[0])
         if self.updates:
             for key, weight in self.online.named_parameters():
@@ -202,23 +179,23 @@ class DeepQLearner:
                     saved = _fitting(arrays, f"adam.{moment}.{key}", weight)
                     state[moment] = torch.zeros_like(weight, memory_format=torch.preserve_format).copy_(saved)
 
-    def _bad_loss(self, value: float, batch: Batch, bootstrap: torch.Tensor, estimate: torch.Tensor) -> BadLoss:
+    def _bad_loss(self, value: float, batch: Batch, look: losses.Look) -> BadLoss:
         numbers = {
             "rewards": batch.reward,
             "observations": batch.observation,
-            "estimates": _numpy(estimate.detach()),
-            "bootstraps": _numpy(bootstrap),
+            "estimates": _numpy(look.estimate.detach()),
+            "bootstraps": _numpy(look.bootstrap),
         }
         spans = ", ".join(f"{name} {spread(array)}" for name, array in numbers.items())
         return BadLoss(
             f"At update {self.updates + 1:,} the loss is {value}. The batch had {spans}. "
             "The agent is as it was before this update. "
-            "Try a smaller step_size, a gradient_clip, or look into the world's rewards and observations."
+            "Try a smaller step_size or a gradient_clip, or check the rewards and observations of the world."
         )
 
 
 def spread(array: NDArray[Any]) -> str:
-    """The span of the finite numbers, and how many are not."""
+    """The range of the finite numbers, and how many are NaN or infinite."""
     finite = array[np.isfinite(array)]
     span = f"from {finite.min():.4g} to {finite.max():.4g}" if finite.size else "none finite"
     return span + (f" ({array.size - finite.size} not finite)" if finite.size < array.size else "")
@@ -226,7 +203,7 @@ def spread(array: NDArray[Any]) -> str:
 
 @functools.cache
 def keep_memory() -> None:
-    """Ask glibc not to give the memory of every minibatch back to the system and take it anew: a tenth of an update's time."""
+    """Ask glibc to keep the memory of minibatches instead of returning it to the system: saves a tenth of an update's time."""
     if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         set_option(M_MMAP_THRESHOLD, 32 << 20)
         set_option(M_TRIM_THRESHOLD, 512 << 20)
@@ -246,7 +223,7 @@ def device_named(name: str) -> torch.device:
 
 
 def is_here(name: str) -> bool:
-    """Whether there is a device with this name, or none anywhere, which `device_named` says better."""
+    """Whether this machine has a device with this name. True for a name that no machine has: `device_named` refuses it."""
     with contextlib.suppress(RuntimeError):
         torch.device("cpu" if name == "auto" else name)
         try:
@@ -257,17 +234,17 @@ def is_here(name: str) -> bool:
 
 
 def warn_of_slow_bfloat16(device: torch.device) -> None:
-    """Processors without bfloat16 imitate it, many times slower than float32: better said than waited for."""
+    """Warn where the processor only emulates bfloat16, which is many times slower than float32."""
     native = device.type != "cpu" or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)()
     if not native:
         warnings.warn(
-            "This processor has no bfloat16 of its own and imitates it, more slowly than float32. Use precision='float32' here.",
+            "This processor emulates bfloat16, which is slower than float32. Use precision='float32' here.",
             stacklevel=4,
         )
 
 
 def shapes(config: DeepQConfig, observations: Observations, num_actions: int) -> dict[str, tuple[int, ...]]:
-    """Of the weights by name, without memory for them; ValueError if no memory could hold them."""
+    """The shapes of the weights by name, without memory for them; ValueError if no memory could hold them."""
     shape = observations.input_shape
     try:
         with torch.device("meta"):
@@ -284,10 +261,10 @@ def _numpy(tensor: torch.Tensor) -> NDArray[Any]:
 def _fitting(arrays: Arrays, name: str, like: torch.Tensor) -> torch.Tensor:
     found = arrays[name]
     if found.dtype.kind != "f":
-        raise ValueError(f"{name} of {found.dtype} is there instead of floating point numbers")
+        raise ValueError(f"{name} must hold floating point numbers, got {found.dtype}")
     if found.shape != tuple(like.shape):
-        raise ValueError(f"{name} of shape {found.shape} is there instead of {tuple(like.shape)}")
-    squares = name.startswith("adam.exp_avg_sq.")  # may overflow long before a weight does
+        raise ValueError(f"{name} must have shape {tuple(like.shape)}, got {found.shape}")
+    squares = name.startswith("adam.exp_avg_sq.")  # may overflow to infinity long before a weight does
     if not ((found >= 0).all() if squares else np.isfinite(found).all()):
-        raise ValueError(f"{name} is there with {'NaN or less than 0' if squares else 'NaN or infinity'} in it")
+        raise ValueError(f"{name} contains {'NaN or negative numbers' if squares else 'NaN or infinite numbers'}")
     return torch.from_numpy(found)

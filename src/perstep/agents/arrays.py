@@ -1,0 +1,59 @@
+"""Arrays between an agent and its file: by name, with shapes, kinds and indices checked before compiled code meets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.recording import Record
+from perstep.storage import Arrays, BadFile
+
+
+def flatten(name: str, arrays: Any) -> Arrays:
+    """A NamedTuple of arrays as names for a file."""
+    return {f"{name}.{field}": getattr(arrays, field) for field in arrays._fields}
+
+
+def fill(name: str, arrays: Any, saved: Arrays) -> None:
+    """Copy saved arrays into a NamedTuple of arrays of the same shapes."""
+    for field in arrays._fields:
+        put(f"{name}.{field}", getattr(arrays, field), saved)
+
+
+def put(name: str, target: NDArray[Any], saved: Arrays) -> None:
+    """Copy a saved array into one of the same shape and dtype."""
+    source = saved.get(name)
+    if source is None or source.shape != target.shape or source.dtype != target.dtype:
+        found = "nothing" if source is None else f"{source.dtype} {source.shape}"
+        raise BadFile(f"The file should hold {name} as {target.dtype} {target.shape}, but it holds {found}.")
+    target[...] = source
+
+
+def under(prefix: str, arrays: Arrays) -> Arrays:
+    """The arrays whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def has_shape(arrays: Arrays, name: str, *shape: int) -> None:
+    """Refuse a file whose array is not of this shape."""
+    if name not in arrays or arrays[name].shape != shape:
+        found = f"{arrays[name].shape}" if name in arrays else "nothing"
+        raise BadFile(f"The file should hold {name} of shape {shape}, but it holds {found}.")
+
+
+def within(name: str, indices: NDArray[np.int64], size: int, least: int = 0) -> None:
+    """Refuse indices from a file that are out of range: compiled code does not check them."""
+    if indices.size and not (least <= indices.min() and indices.max() < size):
+        raise BadFile(f"The file's {name} must lie between {least} and {size - 1}, got {indices.tolist()}.")
+
+
+def check_cursor(record: Record) -> None:
+    """Refuse a record from a file whose next row is out of range."""
+    window, filled, pending = map(int, record.cursor)
+    rows = len(record.reward_rate)
+    if not (window >= 1 and 0 <= filled < rows and 0 <= pending < window and rows % 2 == 0):
+        raise BadFile(
+            f"The file's record has {rows} rows and the cursor {record.cursor.tolist()}, which contradict each other."
+        )

@@ -1,0 +1,106 @@
+"""Agents by the name of an algorithm, and agents from a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perstep import storage
+from perstep.agents.agent import FORMAT, Agent
+from perstep.agents.deep_q import DeepQ
+from perstep.agents.tables import QLearning, TDLearning
+from perstep.agents.tiles import ActorCritic, TileQ
+from perstep.agents.arrays import has_shape
+from perstep.agents.worlds import reopen, start_anew
+from perstep.algorithms import algorithm
+from perstep.errors import unknown
+from perstep.interaction.behaviour import NO_ACTION
+
+if TYPE_CHECKING:
+    from perstep.agents.worlds import World
+
+UNFIT = "lacks something that an agent needs, or has it in another shape"
+AGENTS: dict[str, type[Agent]] = {agent.__name__: agent for agent in (TDLearning, QLearning, ActorCritic, TileQ, DeepQ)}
+
+
+def make_agent(name: str, env: World, *given: Any, **settings: Any) -> Agent:
+    """The agent that runs an algorithm of perstep.ALGORITHMS, as `make_agent("d2-q", env, step_size=0.01)`.
+
+    `given`: the policy, for the prediction algorithms.
+    """
+    cell = algorithm(name)
+    return AGENTS[cell.learner.agent](env, *given, **{**cell.settings, "rule": cell.rule, **settings})  # type: ignore[call-arg]
+
+
+def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
+    """The agent that was saved in a file, ready to go on where it was.
+
+    `env`: its world, where the file alone cannot give it. No code in the file is ever run.
+    """
+    arrays, metadata = storage.read(path)
+    if metadata.get("format") == OLD_FORMAT:
+        with _blaming(path):
+            arrays = from_old_format(arrays)
+    elif metadata.get("format") != FORMAT:
+        raise storage.BadFile(
+            f"{path} has format {metadata.get('format')!r}, but this perstep reads the formats {OLD_FORMAT} and {FORMAT}. "
+            "Load it with the version of perstep that saved it."
+        )
+    kind = metadata.get("agent")
+    if not isinstance(kind, str) or kind not in AGENTS:
+        raise storage.BadFile(f"{path}: {unknown('agent', kind, AGENTS)}")
+    agent_class = AGENTS[kind]
+    with _blaming(path):
+        config, about = agent_class.Config.from_json(metadata["config"]), metadata["world"]
+        has_shape(arrays, "rewards.theta", config.theta_size)
+        agent_class._check_sizes(config, about, arrays)
+        world = reopen(about, arrays) if env is None else env
+        if env is None:
+            agent_class._check_spaces(world, about)
+        given, here = agent_class._given(arrays), agent_class._on_this_machine(config)
+    with _blaming(path) if env is None else contextlib.nullcontext():
+        agent = agent_class(world, *given, **here.settings())  # type: ignore[call-arg]
+    agent.config = config  # with the device that was asked for, where there is one again
+    with _blaming(path, UNFIT if env is None else "does not fit the world that was given"):
+        agent._restore(arrays, metadata)
+        start_anew((agent._world, getattr(agent, "_vector_world", None)), about, agent.steps)
+    return agent
+
+
+@contextlib.contextmanager
+def _blaming(path: str | os.PathLike[str], fault: str = UNFIT) -> Iterator[None]:
+    """Report whatever goes wrong here as a fault of the file, or of a world that is not the file's."""
+    try:
+        yield
+    except storage.BadFile:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+        raise storage.BadFile(f"{path} {fault}: {str(error).rstrip('.')}.") from error
+
+
+OLD_FORMAT = 2
+
+
+def from_old_format(arrays: storage.Arrays) -> storage.Arrays:
+    """The arrays of format 2 under their names and shapes of now. Tables kept `means`, a state without a chosen action; tiles
+    kept the values of one column; the pendulum its two numbers."""
+    arrays = dict(arrays)
+    if "table.means" in arrays:
+        arrays["table.scores"] = arrays.pop("table.means")
+        arrays["place"] = np.array([*arrays.pop("state"), NO_ACTION], np.int64)
+    if "weights.estimate" in arrays:
+        arrays["weights.critic"] = arrays["weights.critic"][None]
+        arrays["weights.numbers"] = arrays.pop("weights.estimate")[None]
+        arrays["weights.scores"] = np.zeros(1)
+        state = arrays.pop("state")
+        arrays |= {
+            "place.state": state,
+            "place.observation": state.copy(),
+            "place.counters": np.array([0, NO_ACTION]),
+            "place.episode_return": np.zeros(1),
+        }
+    return arrays

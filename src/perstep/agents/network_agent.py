@@ -1,0 +1,337 @@
+"""An agent with a network: its replay, its worlds (one environment or a vector of them), its checkpoints and its device.
+
+How it chooses actions and what it asks of the networks is its own: agents/deep_q.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import operator
+import os
+import warnings
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep import storage
+from perstep.agents.agent import Agent, Evaluation, Snapshot
+from perstep.agents.arrays import has_shape, under
+from perstep.agents.worlds import Absent, say_of_reset
+from perstep.compiled import announce, compiled
+from perstep.config import DeepQConfig, count
+from perstep.deep.observations import Observations, observations_of
+from perstep.deep.replay import Replay, available_memory
+from perstep.distribution import Distribution
+from perstep.environments.gym_env import FiniteMDPEnv
+from perstep.environments.spaces import Numbering, numbering
+from perstep.environments.world_state import restore, snapshot
+from perstep.interaction.gymnasium_worlds import GymnasiumWorld
+from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
+from perstep.randomness import Generator, make_generator
+from perstep.recording import note
+
+if TYPE_CHECKING:
+    from perstep.agents.worlds import World
+    from perstep.deep.learner import NetworkLearner
+
+STACKING = ("FrameStackObservation", "AtariVectorEnv")  # their observations are the last frames, the newest at the end
+
+
+class NetworkAgent(Agent):
+    """An agent that learns with a network from a replay.
+
+    `env` may also be a Gymnasium vector environment, in any autoreset mode; learning then ends with a whole step of it.
+    """
+
+    config: DeepQConfig
+
+    def __init__(self, env: World | Absent, config: DeepQConfig) -> None:
+        make_learner = self._learner_class()
+        super().__init__(Absent(_vector_name(env), {}) if is_vector(env) else env, config)
+        self._vector_world = VectorWorld(env, self._ends, config.seed) if is_vector(env) else None
+        if self.mdp is not None:
+            self._world = GymnasiumWorld(FiniteMDPEnv(self.mdp), self._ends, config.seed)
+        self._observations, self._actions, stacked, num_envs = self._read_spaces()
+        self._network: NetworkLearner = make_learner(self._observations, self._actions.count, config)
+        self._replay = Replay(
+            config.replay_capacity,
+            self._observations.shape,
+            self._observations.dtype,
+            stacked=stacked,
+            num_envs=num_envs,
+            batch_size=config.batch_size,
+        )
+        self._saves_replay = True
+        self._hooks = NetworkHooks(self)
+        self.last_loss: float | None = None
+        """The loss of the last minibatch."""
+
+    @classmethod
+    @abstractmethod
+    def _learner_class(cls) -> type[NetworkLearner]:
+        """The learner, imported only when it is needed: everything else works without PyTorch."""
+
+    @abstractmethod
+    def _choose(self, points: NDArray[Any], generator: Generator, deterministic: bool) -> NDArray[np.int64]:
+        """Actions, as numbers from 0, for a batch of points."""
+
+    @property
+    def updates(self) -> int:
+        """The number of minibatches learnt from so far."""
+        return self._network.updates
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[Any, None]:
+        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
+        points = self._observations.keep(observation)
+        single = points.shape == self._observations.shape
+        chosen = self._choose(points[None] if single else points, self._prediction_generator, deterministic)
+        actions = [self._actions.point(int(action)) for action in chosen]
+        return (actions[0] if single else np.array(actions)), None
+
+    def save(self, path: str | os.PathLike[str], *, replay: bool = True) -> None:
+        """As for every agent. `replay=False` leaves the replay out: a small file, from which learning goes on with an empty one."""
+        self._saves_replay = replay
+        try:
+            super().save(path)
+        finally:
+            self._saves_replay = True
+
+    def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
+        """As for every agent. A vector environment is used itself, and learning then goes on from a fresh reset."""
+        with self._network.learning():  # with the same threads as learning, so that the bits are always the same
+            if self._vector_world is None:
+                return super().evaluate(num_steps, deterministic, seed)
+            count("num_steps", num_steps, 1)
+            generator = make_generator(self.config.seed if seed is None else seed, 2)
+            rewards, returns = self._vector_world.follow(
+                self._observations.keep, lambda points: self._choose(points, generator, deterministic), num_steps, seed
+            )
+        return Evaluation(float(rewards.mean()), Distribution.from_samples(rewards), returns, num_steps)
+
+    def _one(self, observation: Any) -> NDArray[np.float64]:
+        """The n numbers of every action for one observation, (A, n)."""
+        point = self._observations.keep(observation)
+        if point.shape != self._observations.shape:
+            raise ValueError(
+                f"One observation of shape {self._observations.shape} was expected, got {point.shape}. Ask for one at a time."
+            )
+        return np.asarray(self._network.values(point[None])[0])
+
+    def _advance(self, num_steps: int) -> None:
+        announce(take_down)
+        world = self._vector_world or self._gymnasium_world()
+        with self._network.learning():
+            world.learn(self._hooks, self.steps, num_steps)
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(self.steps, self.average_reward, self.reward_quantiles, self._network.weights())
+
+    def _read_spaces(self) -> tuple[Observations, Numbering, bool, int]:
+        vector = self._vector_world
+        env = vector.env if vector else self._opened.env if self.mdp is None else self._gymnasium_world().env
+        if env is None:
+            assert self._opened.absent is not None
+            spaces = self._opened.absent.spaces
+            observations = Observations.from_json(spaces["observations"])
+            actions = Numbering.from_json(spaces["actions"])
+            return observations, actions, bool(spaces["stacked"]), int(spaces["num_envs"])
+        action_space = env.single_action_space if vector else env.action_space
+        observations, found = observations_of(single_space(env)), numbering(action_space)
+        if found is None or found.kind != "Discrete":
+            raise TypeError(f"{type(self).__name__} needs a Discrete action space, but this world has {action_space}.")
+        wanted = self.config.stacked_frames
+        stacked = stacks_frames(env) if wanted is None else wanted
+        return observations, found, stacked, vector.num_envs if vector else 1
+
+    def _spaces(self) -> dict[str, Any]:
+        observations, actions = self._observations.to_json(), self._actions.to_json()
+        replay = {"stacked": self._replay.stacked, "num_envs": self._replay.num_envs}
+        return {"observations": observations, "actions": actions, **replay}
+
+    def _check_point(self, point: Any, action: Any) -> None:
+        if np.shape(point) != self._observations.shape:
+            raise storage.BadFile(
+                f"The file's observation should have shape {self._observations.shape}, but has {np.shape(point)}."
+            )
+        self._actions.one(operator.index(action))
+
+    def _arrays(self) -> storage.Arrays:
+        arrays = {f"learner.{name}": array for name, array in self._network.arrays().items()}
+        if self._saves_replay:
+            arrays |= {f"replay.{name}": array for name, array in self._replay.arrays().items()}
+        if self.mdp is not None and (world := self._gymnasium_world()).point is not None:
+            where = {"state": snapshot(world.env), "point": int(world.point), "action": world.action}
+            arrays["where"] = np.frombuffer(json.dumps(where).encode(), np.uint8)
+        return arrays
+
+    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        super()._restore(arrays, metadata)
+        self._network.restore(under("learner.", arrays))
+        if kept := under("replay.", arrays):
+            self._replay.restore(kept, self._actions.count)
+        if self._vector_world is not None:
+            say_of_reset(metadata["world"], stacklevel=4)
+        if (world := self._world) is None:
+            return
+        if "where" in arrays:
+            where = json.loads(arrays["where"].tobytes())
+            self._check_point(where["point"], where["action"])
+            world.reset()
+            restore(world.env, where["state"])
+            world.point, world.action = where["point"], where["action"]
+        if world.point is not None:
+            world.point = self._observations.keep(world.point)
+            if not kept:
+                self._hooks.begin(0, world.point)
+
+    @classmethod
+    def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
+        """The weights, and what a minibatch takes. A replay checks by itself how much memory there is."""
+        if about.get("kind") == "mdp":
+            states, actions = arrays["mdp.probability"].shape[:2]
+            observations, num_envs = Observations((), "int32", "discrete", count=states), 1
+        else:
+            spaces = about["spaces"]
+            observations = Observations.from_json(spaces["observations"])
+            actions, num_envs = Numbering.from_json(spaces["actions"]).count, count("num_envs", spaces["num_envs"], 1)
+        if "replay.here" in arrays and len(arrays["replay.here"]) != num_envs:
+            raise storage.BadFile(
+                f"The file should hold replay.here for {num_envs} environments, but holds it for {len(arrays['replay.here'])}."
+            )
+        shapes = {} if (learner := learner_module()) is None else learner.shapes(config, observations, actions)
+        for name, shape in shapes.items():
+            has_shape(arrays, f"learner.online.{name}", *shape)
+        width = max(math.prod(observations.shape) * np.dtype(observations.dtype).itemsize, 4 * observations.count)
+        needed, free = 2 * config.batch_size * (width + 32), available_memory()
+        if free is not None and needed > free:
+            raise storage.BadFile(
+                f"The file's batch_size of {config.batch_size:,} needs {needed / 1e9:.2f} GB of memory, "
+                f"but {free / 1e9:.2f} GB are available. Load it on a larger machine."
+            )
+
+    @classmethod
+    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:
+        if (space := getattr(world, "observation_space", None)) is None:  # an MDP, or no world
+            return
+        spaces = about["spaces"]
+        described = Observations.from_json(spaces["observations"]), Numbering.from_json(spaces["actions"])
+        found = observations_of(space), numbering(world.action_space)
+        if described != found:
+            raise storage.BadFile(
+                f"The file's world should have observations and actions like {described}, but has {found}."
+            )
+
+    @classmethod
+    def _on_this_machine(cls, config: Any) -> Any:
+        """The settings, with the CPU where this machine lacks the saved device."""
+        if (learner := learner_module()) is None or learner.is_here(config.device):
+            return config
+        warnings.warn(
+            f"The agent was saved with device={config.device!r}, which this machine lacks, so it goes on with the CPU.",
+            stacklevel=3,
+        )
+        return dataclasses.replace(config, device="cpu")
+
+
+@final
+class NetworkHooks:
+    """What the plain loops ask of an agent with a network; a point is an observation in the form that the replay keeps."""
+
+    def __init__(self, agent: NetworkAgent) -> None:
+        self._agent = agent
+
+    def read(self, observation: Any) -> NDArray[Any]:
+        """The observation, or a batch of them, as the replay keeps it."""
+        return self._agent._observations.keep(observation)
+
+    def act(self, point: NDArray[Any]) -> Any:
+        """An action for the world where it starts."""
+        self.begin(0, point)
+        return self._agent._actions.point(int(self.act_at(point[None])[0]))
+
+    def learn_then_act(
+        self,
+        point: NDArray[Any],
+        action: Any,
+        reward: float,
+        next_point: NDArray[Any],
+        masked: bool,
+        resume: NDArray[Any],
+    ) -> Any:
+        """Learn from one transition of a Gymnasium world, then act where it goes on."""
+        number = self._agent._actions.one(action)
+        self._learn(0, number, reward, next_point, masked, resume)
+        return self._agent._actions.point(int(self.act_at(resume[None])[0]))
+
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt next."""
+        self._agent._note_end(episode_return)
+
+    def begin(self, env: int, point: NDArray[Any]) -> None:
+        """An environment is at its first point."""
+        self._agent._replay.start(env, point)
+
+    def learn_from(self, transition: Transition) -> None:
+        """Learn from one transition of a vector environment."""
+        env, action, reward, next_point, _, masked, resume = transition
+        self._learn(env, action, reward, next_point, masked, resume)
+
+    def act_at(self, points: NDArray[Any]) -> NDArray[np.int64]:
+        """Actions for a batch of points, as the agent behaves while it learns."""
+        return self._agent._choose(points, self._agent._generator, deterministic=False)
+
+    def _learn(
+        self, env: int, action: int, reward: float, next_point: NDArray[Any], masked: bool, resume: NDArray[Any]
+    ) -> None:
+        """`Store (S, A, R, S′) in replay buffer`, and if it is time, update the estimates from a minibatch."""
+        agent, config = self._agent, self._agent.config
+        agent._replay.add(env, action, reward, next_point, masked, resume)
+        agent.steps += 1
+        try:
+            if agent.steps % config.update_every == 0 and agent._replay.added >= config.learning_starts:
+                agent.last_loss = agent._network.update(agent._replay.sample(agent._generator), agent._rewards)
+        finally:  # the record is complete even if the minibatch cannot be learnt from
+            take_down(agent._record, reward, agent._rewards)
+
+
+@compiled
+def take_down(record: Any, reward: Any, rewards: Any) -> None:
+    """Note one step in the record."""
+    note(record, reward, rewards)
+
+
+def stacks_frames(env: Any) -> bool:
+    """Whether the observations of a world are its last frames, the newest at the end, as the world or a wrapper says, and no outer
+    wrapper has changed them."""
+    layer, seen = env, single_space(env)
+    while layer is not None:
+        if type(layer).__name__ in STACKING or getattr(layer, "stacks_frames", False) is True:
+            return bool(single_space(layer) == seen)
+        inner = getattr(layer, "envs", None)
+        layer = inner[0] if inner else vars(layer).get("env")
+    return False
+
+
+def single_space(env: Any) -> Any:
+    """The observation space of one environment, also of a vector."""
+    return getattr(env, "single_observation_space", env.observation_space)
+
+
+def learner_module() -> Any:
+    """deep/learner.py, which needs PyTorch; None where that is missing, which the agent itself reports."""
+    try:
+        from perstep.deep import learner
+    except ModuleNotFoundError:
+        return None
+    return learner
+
+
+def _vector_name(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return f"a vector environment of {spec.id if spec is not None else type(env).__name__}"

@@ -1,0 +1,36 @@
+"""Q-learning with a network: what the networks are asked for a minibatch (Alg. 6, 10, 13)."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+
+from perstep.deep.learner import NetworkLearner
+from perstep.deep.losses import Look
+from perstep.deep.replay import Batch
+
+
+@final
+class DeepQLearner(NetworkLearner):
+    """Estimate q(S, A) by the online network, bootstrap q(S′, a*) by the target network."""
+
+    def _look(self, batch: Batch) -> Look:
+        """a* is the best action of the target network, or of the online network where the rule says so (Alg. 10)."""
+        observation, next_observation = self._read(batch.observation), self._read(batch.next_observation)
+        action, rule = torch.from_numpy(batch.action).to(self.device), self.config.rule_row
+        picks_online, corrects = rule.best_by == "online", self.config.offset_ratio > 0
+        with self._precision():
+            with torch.no_grad():
+                target: torch.Tensor = self._forward_target(next_observation).float()  # (B, A, n)
+                online = self._forward(next_observation).float() if picks_online or corrects else target
+            estimate = self._forward(observation)[self._rows, action].float()  # (B, n)
+        bootstrap = self._best(target, online if picks_online else target)
+        fresh = self._unmasked(self._best(online, online), batch.masked) if corrects else None
+        return Look(estimate, self._unmasked(bootstrap, batch.masked), fresh)
+
+    def _best(self, values: torch.Tensor, judged_by: torch.Tensor) -> torch.Tensor:
+        """The numbers of the first of the best actions, (B, A, n) → (B, n)."""
+        if values is judged_by and values.shape[2] == 1:
+            return values.amax(1)
+        return values[self._rows, self.config.rule_row.values(judged_by).argmax(1)]

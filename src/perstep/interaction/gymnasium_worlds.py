@@ -1,0 +1,111 @@
+"""The loop of any agent in any Gymnasium environment, in plain Python."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.environments.world_state import kinds
+from perstep.interaction.behaviour import Ends, finite
+
+
+class Hooks(Protocol):
+    """What the plain loop asks of an agent. A point is an observation in the form that the agent's learner reads."""
+
+    def read(self, observation: Any) -> Any:
+        """The point of an observation."""
+
+    def act(self, point: Any) -> Any:
+        """An action for the world at this point, chosen as the agent behaves while it learns."""
+
+    def learn_then_act(self, point: Any, action: Any, reward: float, next_point: Any, masked: bool, resume: Any) -> Any:
+        """Learn from one transition, then act at the point `resume` where the world goes on."""
+
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt next."""
+
+
+class GymnasiumWorld:
+    """A Gymnasium environment that one agent learns in, and where it is."""
+
+    def __init__(self, env: Any, ends: Ends, seed: int) -> None:
+        self.env = env
+        self.ends = ends
+        self.first_seed = seed
+        self.seed: int | None = seed  # of the next reset: only the first one gets a seed
+        self.point: Any = None  # where the agent is; None before the first reset
+        self.action: Any = None  # chosen there and not yet taken
+        self.episode_return = 0.0  # sum of the rewards since the last reset
+
+    def reset(self) -> Any:
+        """The first observation of an episode."""
+        observation, _ = self.env.reset(seed=self.seed)
+        self.seed, self.episode_return = None, 0.0
+        return observation
+
+    def learn(self, hooks: Hooks, clock: int, num_steps: int) -> None:
+        """Learn from `num_steps` transitions. An end is an ordinary transition to the next start; a truncation is none."""
+        if self.point is None:
+            self.point = hooks.read(self.reset())
+            self.action = None
+        if self.action is None:
+            self.action = hooks.act(self.point)
+        for moment in range(clock, clock + num_steps):
+            try:
+                observation, reward, terminated, truncated, _ = self.env.step(self.action)
+                reward = finite(reward, moment)
+                next_point = resume = hooks.read(observation)
+                self.episode_return += reward
+                if terminated or truncated:
+                    hooks.note_end(self.episode_return)
+                    if not terminated:
+                        next_point = copy.copy(next_point)  # a world may write its next start to the same memory
+                    resume = hooks.read(self.reset())
+                if terminated:
+                    reward -= self.ends.reset_cost
+                    next_point = resume
+                masked = bool(terminated) and self.ends.mask
+                action = hooks.learn_then_act(self.point, self.action, reward, next_point, masked, resume)
+            except BaseException:  # the world has moved on and the agent has not: both go on from a reset
+                self.point = self.action = None
+                raise
+            self.point, self.action = resume, action
+
+    def _copy(self) -> Any:
+        """Another environment made in the same way; None where that is not known, as with a wrapper without a spec."""
+        import gymnasium
+
+        if self.env.spec is None:
+            return None
+        try:
+            made = gymnasium.make(self.env.spec)
+        except (gymnasium.error.Error, ValueError, TypeError):
+            return None
+        return next((env for env in (made, made.unwrapped) if kinds(env) == kinds(self.env)), None)
+
+    def follow(
+        self, choose: Callable[[Any], Any], num_steps: int, seed: int | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Take a budget of steps without learning, in a copy of the world if one can be made (otherwise learning goes on from a
+        fresh reset). Returns all rewards, reset costs subtracted, and the returns of the episodes that ended."""
+        env = self._copy() or self.env
+        if env is self.env:  # whatever happens below, learning goes on from a reset
+            self.point = self.action = None
+        rewards, returns, episode = np.zeros(num_steps), [], 0.0
+        observation, _ = env.reset(seed=self.first_seed if seed is None else seed)
+        for moment in range(num_steps):
+            observation, reward, terminated, truncated, _ = env.step(choose(observation))
+            value = finite(reward, moment)
+            episode += value
+            rewards[moment] = value - (self.ends.reset_cost if terminated else 0.0)
+            if terminated or truncated:
+                returns.append(episode)
+                episode = 0.0
+                observation, _ = env.reset()
+        if env is not self.env:
+            env.close()
+        return rewards, np.array(returns)

@@ -1,0 +1,158 @@
+"""The loop of tiles in worlds of motion (CartPole, pendulums, …), compiled; and one step of it for plain loops."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep import linear
+from perstep.compiled import compiled, inlined
+from perstep.environments import motion
+from perstep.interaction.behaviour import NO_ACTION
+from perstep.interaction.sampling import keep
+from perstep.recording import note, note_end
+
+Floats = NDArray[np.float64]
+
+class MotionWorld(NamedTuple):
+    """A world of motion (environments/motion.py) and its time limit, for compiled loops."""
+
+    number: int
+    parameters: Floats  # (P,)
+    time_limit: int  # steps until an episode is cut off; 0 for never
+
+
+class MotionPlace(NamedTuple):
+    """Where a run is in a world of motion."""
+
+    state: Floats  # (D,)
+    observation: Floats  # (K,)
+    counters: NDArray[np.int64]  # (2,): steps since the last start, the chosen action
+    episode_return: Floats  # (1,): the sum of rewards since the last start
+
+
+ELAPSED, CHOSEN = 0, 1
+
+
+def motion_place(world: motion.Motion) -> MotionPlace:
+    """Before the first start."""
+    return MotionPlace(
+        np.zeros(world.state_size), np.zeros(world.observation_size), np.array([0, NO_ACTION]), np.zeros(1)
+    )
+
+
+@compiled
+def begin_motion(learner: Any, rule: Any, world: Any, run: Any, place: Any, generator: Any) -> None:
+    """Start a world of motion, and let the agent stand there."""
+    start_motion(world, place, generator)
+    linear.enter(learner, rule, run, place.observation)
+
+
+@inlined
+def start_motion(world: Any, place: Any, generator: Any) -> None:
+    """A first state and its observation."""
+    motion.start(world.number, world.parameters, place.state, generator)
+    motion.observe(world.number, place.state, place.observation)
+    place.counters[ELAPSED] = 0
+    place.episode_return[0] = 0.0
+
+
+@inlined
+def step_motion(world: Any, place: Any, action: Any) -> Any:
+    """One step: (reward, whether the episode terminated, whether the time limit cut it off)."""
+    reward, terminated = motion.step(world.number, world.parameters, place.state, action)
+    motion.observe(world.number, place.state, place.observation)
+    place.episode_return[0] += reward
+    place.counters[ELAPSED] += 1
+    truncated = world.time_limit > 0 and place.counters[ELAPSED] >= world.time_limit and not terminated
+    return reward, terminated, truncated
+
+
+@inlined
+def learn_on_tiles(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any,
+                   action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
+    """One transition: the learner moves its estimates, the record takes note. Returns A′ where Sarsa has chosen it."""
+    following = NO_ACTION
+    if learner == linear.ACTOR_CRITIC:
+        linear.actor_critic(rule, run, clock, action, reward, next_point, masked)
+    else:
+        following = linear.tile_q(
+            rule, run, clock, action, reward, next_point, masked, behaviour.bootstrap, behaviour.epsilon, generator
+        )
+    note(record, reward, run.rewards)
+    return following
+
+
+@compiled
+def learn_in_motion(learner: Any, rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, record: Any,
+                    generator: Any, place: Any, clock: Any, num_steps: Any) -> None:  # fmt: skip
+    """Learn for a number of steps in a world of motion. An end is a transition to the next start; a truncation is none."""
+    action = place.counters[CHOSEN]
+    for t in range(clock, clock + num_steps):
+        if action == NO_ACTION:
+            action = linear.choose(learner, run, behaviour.epsilon, generator)
+        reward, terminated, truncated = step_motion(world, place, action)
+        if terminated or truncated:
+            note_end(record, place.episode_return[0])
+        if terminated:
+            reward -= ends.reset_cost
+            start_motion(world, place, generator)
+        action = learn_on_tiles(
+            learner, rule, behaviour, run, record, generator, t, action, reward, place.observation, terminated and ends.mask
+        )  # fmt: skip
+        if truncated:
+            start_motion(world, place, generator)
+            linear.enter(learner, rule, run, place.observation)
+            action = NO_ACTION
+    place.counters[CHOSEN] = action
+
+
+@compiled
+def follow_in_motion(learner: Any, rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, generator: Any,
+                     picker: Any, place: Any, num_steps: Any, deterministic: Any, kept: Any, returns: Any) -> Any:  # fmt: skip
+    """As follow_in_mdp, in a world of motion. Returns the sum of rewards and the number of episodes that ended; the returns of
+    as many of them as fit are written to `returns`."""
+    total, episodes = 0.0, 0
+    start_motion(world, place, generator)
+    for t in range(num_steps):
+        linear.stand(learner, rule, run, place.observation)
+        if deterministic:
+            action = linear.choose_without_chance(learner, run)
+        else:
+            action = linear.choose(learner, run, behaviour.epsilon, generator)
+        reward, terminated, truncated = step_motion(world, place, action)
+        if terminated:
+            reward -= ends.reset_cost
+        if terminated or truncated:
+            if episodes < returns.shape[0]:
+                returns[episodes] = place.episode_return[0]
+            episodes += 1
+            start_motion(world, place, generator)
+        total += reward
+        keep(t, num_steps, reward, kept, picker)
+    return total, episodes
+
+
+@compiled
+def enter_then_act(learner: Any, rule: Any, behaviour: Any, run: Any, generator: Any, point: Any) -> Any:
+    """Stand at a point of a plain loop and choose an action there."""
+    linear.enter(learner, rule, run, point)
+    return linear.choose(learner, run, behaviour.epsilon, generator)
+
+
+@compiled
+def learn_on_tiles_then_act(
+    learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, action: Any, reward: Any,
+    next_point: Any, masked: Any, jumps: Any, resume: Any,
+) -> Any:  # fmt: skip
+    """Learn from one transition of a plain loop and choose the next action, at `resume` if the world jumps there."""
+    following = learn_on_tiles(
+        learner, rule, behaviour, run, record, generator, clock, action, reward, next_point, masked
+    )
+    if jumps:
+        linear.enter(learner, rule, run, resume)
+    if following == NO_ACTION or jumps:
+        following = linear.choose(learner, run, behaviour.epsilon, generator)
+    return following
