@@ -163,7 +163,7 @@ def test_games_go_through_with_a_folder_each(tmp_path, capsys, monkeypatch, name
     for library in ("torch", "minatar", "ale_py"):
         pytest.importorskip(library, reason="The [deep] extra is not installed.")
     small = {"replay_capacity": 200, "device": "cpu"}
-    studies = [study for study in PARTS[name].studies if belongs(study.part, part) and study.rule != "d3"]
+    studies = [study for study in PARTS[name].studies if belongs(study.part, part) and study.rule.name != "d3"]
     few = [
         dataclasses.replace(study, num_runs=1, own_seeds=(500,), fixed={**study.fixed, **small}) for study in studies
     ]

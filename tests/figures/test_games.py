@@ -11,6 +11,7 @@ import pytest
 
 from games_samples import STUDIES, level, results_of, write_returns
 from perstep.figures import games, illustrations, style
+from perstep.rules import RULES
 from perstep.studies.game_returns import late_returns
 from perstep.studies.reference import RANDOM_PLAY
 from perstep.studies.results import MissingRuns
@@ -56,7 +57,7 @@ def test_figure_4_shows_what_was_run(results, tmp_path):
         "b) MinAtar-Freeway, 4 runs",
     ]
     colours = [line.get_color() for line in figure_4(results).axes[0].get_lines()]
-    assert colours == [*(line["color"] for line in style.RULE_LINES.values()), style.BLACK]
+    assert colours == [*(RULES[rule].line["color"] for rule in ("differential", "d2", "d3")), style.BLACK]
     part = results_of(tmp_path / "part")
     with pytest.raises(MissingRuns, match="There are no results of minatar/Breakout"):
         figure_4(part)

@@ -61,7 +61,7 @@ def test_every_entry_of_the_catalog_leaves_a_whole_file(smoke):
             assert kept["reward_rate"] == 0
             assert kept["episode_return"] == frame.height  # nothing ends here
             assert (kept["reward_quantile_trace"] == 0) == (setting == study.traced)
-            assert (kept["return_quantile_trace"] == 0) == (setting == study.traced and study.rule == "d3")
+            assert (kept["return_quantile_trace"] == 0) == (setting == study.traced and study.rule.has_return_quantiles)
     assert sum(path.stat().st_size for path in smoke.folder.rglob("*.parquet")) < 2_000_000
 
 

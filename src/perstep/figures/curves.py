@@ -42,7 +42,7 @@ def rolling_rewards(every: Sequence[Axes], results: Results, study: Study, label
     size = rolling_steps(study) // study.window
     mean, error = mean_and_error(rolling_mean(rates, size))
     steps = study.window * np.arange(size, rates.shape[1] + 1)
-    line = style.RULE_LINES[study.rule]
+    line = study.rule.line
     for axes in every:
         axes.plot(steps, mean, label=label, **line)
         axes.fill_between(steps, mean - error, mean + error, color=line["color"], alpha=0.2, lw=0)
@@ -55,7 +55,7 @@ def best_settings(results: Results) -> Figure:
     for axes, study in zip(every, studies, strict=True):
         best = ranking(results, study)[0].configuration
         looks = (
-            (study.tuned, "the paper's", style.RULE_LINES[study.rule]),
+            (study.tuned, "the paper's", study.rule.line),
             (best, "best", {"color": style.BLACK, "lw": 0.9}),
         )
         for setting, name, line in looks[: 1 if best == study.tuned else 2]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,7 +12,7 @@ from perstep.figures import style
 from perstep.figures.illustrations import FIGURE_C8
 from perstep.figures.paper_figure import PaperFigure, Shown, by_name
 from perstep.studies.game_returns import episode_returns, found_by_game, late_returns
-from perstep.studies.notation import LABELS, label, world_name
+from perstep.studies.notation import label, world_name
 from perstep.studies.reference import RANDOM_PLAY
 from perstep.studies.results import MissingRuns, Results
 from perstep.studies.statistics import (
@@ -40,15 +42,18 @@ def returns(results: Results) -> Figure:
         style.steps_axis(axes, study.steps)
     every[0].set_ylabel(f"total reward of an episode\n(rolling mean over 1/{ROLLING} of the run)")
     title = "mean and 95 % interval over runs" if len(curves) > 1 else None
-    figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LABELS) + 1, title=title)
+    handles, labels = every[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(handles), title=title)
     return figure
 
 
 def late_return_intervals(results: Results) -> Figure:
     """Interquartile means of the late returns, and probabilities of improvement."""
-    games = {game: found for game, found in found_by_game(results, _several_late).items() if len(found) == len(LABELS)}
+    studied = Counter(study.game for study in results.studies.values())
+    every_game = found_by_game(results, _several_late)
+    games = {game: found for game, found in every_game.items() if len(found) == studied[game]}
     if not games:
-        raise MissingRuns(f"No game in {results.folder} has runs of all three rules.")
+        raise MissingRuns(f"No game in {results.folder} has runs of all its algorithms.")
     figure, (*every, beside) = style.panels(len(games) + 1, 2.1, ratios=(*[1] * len(games), 1.1))
     for axes, found in zip(every, games.values(), strict=True):
         for row, (study, late) in enumerate(found):
@@ -57,7 +62,8 @@ def late_return_intervals(results: Results) -> Figure:
         axes.set_yticks(range(len(labels)), labels)
         axes.set(title=world_name(study), xlabel="late return, IQM")
     names = []
-    for row, (ours, theirs) in enumerate(((1, 0), (2, 0), (2, 1))):
+    pairs = [(ours, theirs) for ours in range(len(found)) for theirs in range(ours)]
+    for row, (ours, theirs) in enumerate(pairs):
         scores = [_by_game([found[place][1] for found in games.values()]) for place in (ours, theirs)]
         _interval(beside, row, bootstrap(probability_of_improvement, *scores), found[ours][0])
         names.append(f"{label(found[ours][0])} > {label(found[theirs][0])}")
@@ -75,7 +81,7 @@ def _rolling_returns(axes: Axes, study: Study, returns: Floats) -> None:
     size = max(1, returns.shape[1] // ROLLING)
     mean, error = mean_and_error(rolling_mean_of_known(returns, size))
     steps = study.window * np.arange(size, returns.shape[1] + 1)
-    line = style.RULE_LINES[study.rule]
+    line = study.rule.line
     axes.plot(steps, mean, label=f"{label(study)} Q-learning", **line)
     axes.fill_between(steps, mean - error, mean + error, color=line["color"], alpha=0.2, lw=0)
 
@@ -94,7 +100,7 @@ def _by_game(columns: list[Floats]) -> Floats:
 
 
 def _interval(axes: Axes, row: int, estimate: Estimate, study: Study) -> None:
-    colour = style.RULE_LINES[study.rule]["color"]
+    colour = study.rule.line["color"]
     axes.plot([estimate.low, estimate.high], [row, row], color=colour, lw=7, alpha=0.35, solid_capstyle="butt")
     axes.plot(estimate.value, row, marker="|", ms=13, mew=2, color=colour)
 

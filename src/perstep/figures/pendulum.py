@@ -69,7 +69,7 @@ def effects(results: Results) -> Figure:
     names = ("step_size", "reward_ratio", "policy_ratio")
     figure, every = style.panels(len(names), 3.0, sharey=True)
     for study in results.studies.values():
-        line = style.RULE_LINES[study.rule]
+        line = study.rule.line
         rows = [(row.configuration, row.mean) for row in ranking(results, study)]
         for axes, name in zip(every, names, strict=True):
             spreads = sensitivity(rows, name)

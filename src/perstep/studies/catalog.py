@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from perstep.algorithms import algorithm as algorithm_named
 from perstep.errors import unknown
+from perstep.rules import RULES
 from perstep.studies.study import Scale, Setting, Study
 
 SCALES = {
@@ -20,12 +22,17 @@ SCALES = {
 NUM_QUANTILES = (10, 51)
 
 
+def _is_distributional(algorithm: str) -> bool:
+    """Whether an algorithm learns quantiles of the reward."""
+    return RULES[algorithm_named(algorithm).rule].has_reward_quantiles
+
+
 def _grid(
     step_sizes: tuple[float, ...], reward_ratios: tuple[float, ...], algorithm: str, **more: tuple[float, ...]
 ) -> dict[str, tuple[float, ...]]:
     """α × η, the additional settings of a learner, and the number of quantiles for the distributional rules."""
     grid = {"step_size": step_sizes, "reward_ratio": reward_ratios, **more}
-    return grid if algorithm.startswith("differential") else grid | {"num_quantiles": NUM_QUANTILES}
+    return grid | ({"num_quantiles": NUM_QUANTILES} if _is_distributional(algorithm) else {})
 
 
 def _red_pill(algorithm: str, tuned: Setting) -> Study:
@@ -41,8 +48,10 @@ def _red_pill(algorithm: str, tuned: Setting) -> Study:
         num_runs=50,
         window=100,
         tuned=tuned,
-        traced=None if algorithm.startswith("differential") else traced,
-        traced_pair=(1, 1) if algorithm == "d3-q" else None,  # the blue world, the blue pill
+        traced=traced if _is_distributional(algorithm) else None,
+        traced_pair=(1, 1)
+        if RULES[algorithm_named(algorithm).rule].has_return_quantiles
+        else None,  # blue world, blue pill
     )
 
 
@@ -59,13 +68,13 @@ def _pendulum(algorithm: str, tuned: Setting) -> Study:
         num_runs=10,
         window=100,
         tuned=tuned,
-        traced=None if algorithm.startswith("differential") else tuned,
+        traced=tuned if _is_distributional(algorithm) else None,
     )
 
 
 def _deep(algorithm: str) -> dict[str, Any]:
     """The initial average reward and the initial θ are 0.25; θ tracks the mean of a batch, as printed in the paper."""
-    tracking = {} if algorithm.startswith("differential") else {"reward_tracking": "batch-mean"}
+    tracking = {"reward_tracking": "batch-mean"} if _is_distributional(algorithm) else {}
     return {
         "replay_capacity": 100_000,
         "learning_starts": 100,

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from perstep.studies.study import Study
 
-LABELS = {"differential": "Differential", "d2": "D2", "d3": "D3"}
 
-LETTERS = {
-    "step_size": "α",
-    "reward_ratio": "η",
-    "policy_ratio": "η_π",
-    "num_quantiles": "m",
-    "target_step_size": "α_target",
-    "batch_size": "batch",
-    "huber": "λ",
-}
-"""Setting → the paper's letter for it."""
+class SettingNotation(NamedTuple):
+    """How the paper writes a setting."""
 
-ROWS = {
-    "step_size": {"d3": "Differential Return Quantile Step Size", "": "Value Function Step Size"},
-    "reward_ratio": {"differential": "Average-Reward η", "": "Per-Step Reward Quantile η"},
-    "policy_ratio": {"": "Policy η"},
-    "num_quantiles": {"": "Number of Quantiles"},
+    letter: str
+    row: str = ""
+    """The name of its row in Tables C.1 to C.3, unless the rule has another one; empty if it is not in them."""
+
+
+SETTINGS = {
+    "step_size": SettingNotation("α", "Value Function Step Size"),
+    "reward_ratio": SettingNotation("η", "Average-Reward η"),
+    "policy_ratio": SettingNotation("η_π", "Policy η"),
+    "num_quantiles": SettingNotation("m", "Number of Quantiles"),
+    "target_step_size": SettingNotation("α_target"),
+    "batch_size": SettingNotation("batch"),
+    "huber": SettingNotation("λ"),
 }
-"""Setting → rule → the name of its row in Tables C.1 to C.3; "" for the other rules."""
 
 
 def label(study: Study) -> str:
     """The rule of the study's algorithm as the paper writes it, for example "D2"."""
-    return LABELS[study.rule]
+    return study.rule.label
 
 
 def letter(name: str) -> str:
     """The paper's letter for a setting; the name itself if the paper has none."""
-    return LETTERS.get(name, name)
+    return SETTINGS[name].letter if name in SETTINGS else name
 
 
 def symbols(setting: Mapping[str, Any]) -> str:
@@ -54,7 +52,7 @@ def mathtext(text: str) -> str:
 
 def row_name(name: str, study: Study) -> str:
     """The name of a setting's row in the paper's tables of tuned settings."""
-    return ROWS[name].get(study.rule, ROWS[name][""])
+    return study.rule.setting_labels.get(name, SETTINGS[name].row)
 
 
 def printed(value: float) -> str:

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from perstep.algorithms import algorithm
+from perstep.rules import RULES, Rule
+
 Setting = Mapping[str, float]
 """One configuration: a value for each name in a grid."""
 
@@ -76,9 +79,9 @@ class Study:
         return self.part.partition("/")[2]
 
     @property
-    def rule(self) -> str:
-        """The name of the algorithm's rule."""
-        return self.algorithm.partition("-")[0]
+    def rule(self) -> Rule:
+        """The row of the algorithm's rule."""
+        return RULES[algorithm(self.algorithm).rule]
 
     @property
     def settings(self) -> list[Setting]:

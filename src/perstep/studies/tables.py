@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from perstep.algorithms import algorithm
 from perstep.studies.catalog import ATARI, MINATAR
-from perstep.studies.notation import LABELS, label, printed, row_name, world_name
+from perstep.studies.notation import label, printed, row_name, world_name
 from perstep.studies.study import Study
 
 
@@ -56,22 +56,30 @@ def tuned_settings(studies: Sequence[Study], caption: str) -> Table:
     return Table(caption=caption, columns=tuple(world_name(study) for study in studies), rows=rows)
 
 
-def games_table(every: Sequence[Study], rule: str, where: str = "ALE") -> Table:
-    """The tuned settings of a rule in all games: for Atari, Table C.1 (differential), C.2 (d2) or C.3 (d3)."""
-    studies = [study for study in every if study.rule == rule]
+def games_table(every: Sequence[Study], name: str, where: str = "ALE") -> Table:
+    """The tuned settings of an algorithm in all games, for example Table C.1 for differential-deep-q in Atari."""
+    studies = [study for study in every if study.algorithm == name]
     if not studies:
-        raise ValueError(f"The rule of a table must be one of {', '.join(LABELS)}, got {rule!r}.")
-    name, source = label(studies[0]), algorithm(studies[0].algorithm).source
-    caption = f"Tuned Hyperparameters for the {name} Q-learning Algorithm ({source}) in the {where} Experiments."
+        known = ", ".join(_algorithms(every))
+        raise ValueError(f"The algorithm of a table must be one of {known}, got {name!r}.")
+    rule, source = label(studies[0]), algorithm(name).source
+    caption = f"Tuned Hyperparameters for the {rule} Q-learning Algorithm ({source}) in the {where} Experiments."
     return tuned_settings(studies, caption)
+
+
+def _algorithms(every: Sequence[Study]) -> dict[str, str]:
+    """Algorithm → label, in the order of the studies."""
+    return {study.algorithm: label(study) for study in every}
 
 
 def _latex(text: str) -> str:
     return text.replace("η", r"\(\eta\)").replace("%", r"\%").replace("_", r"\_")
 
 
-ATARI_TABLES = {f"Table C.{number}": games_table(ATARI, rule) for number, rule in enumerate(LABELS, 1)}
+ATARI_TABLES = {f"Table C.{number}": games_table(ATARI, name) for number, name in enumerate(_algorithms(ATARI), 1)}
 """The paper's name of a table → the table."""
 
-MINATAR_TABLES = {f"Settings, {name}": games_table(MINATAR, rule, "MinAtar") for rule, name in LABELS.items()}
+MINATAR_TABLES = {
+    f"Settings, {rule}": games_table(MINATAR, name, "MinAtar") for name, rule in _algorithms(MINATAR).items()
+}
 """Our counterparts of the paper's tables."""

@@ -52,6 +52,7 @@ def outperforms(results: Results, ours: Study, theirs: Study) -> Finding:
 
 def _by_game(results: Results) -> Iterator[tuple[Study, Study, Study]]:
     """The studies of each game: Differential, D2, D3."""
+    names = ("differential-deep-q", "d2-deep-q", "d3-deep-q")
     for game in dict.fromkeys(study.game for study in results.studies.values()):
-        differential, d2, d3 = (results.studies[f"{game}/{rule}-deep-q"] for rule in ("differential", "d2", "d3"))
+        differential, d2, d3 = (results.studies[f"{game}/{name}"] for name in names)
         yield differential, d2, d3

@@ -23,7 +23,8 @@ TOLERANCE = 0.04  # in reward: the rod is 0.2 rad (11 degrees) off; hanging cost
 
 def claims(results: Results) -> list[Claim]:
     """All claims about this world, in the order of the paper."""
-    differential, d2, d3 = (results.studies[f"{rule}-actor-critic"] for rule in ("differential", "d2", "d3"))
+    names = ("differential-actor-critic", "d2-actor-critic", "d3-actor-critic")
+    differential, d2, d3 = (results.studies[name] for name in names)
     return [
         *(
             judge(
