@@ -202,3 +202,75 @@ def d3_deep_q(theta, alpha_theta, A, R, omega, omega_next, omega_T_next, lam, pe
                 expected += quantile_huber(x, tau_n[j], lam) / n
             total += expected
     return -total / B
+
+
+# --------------------------------------------------------------------------------------- the field's baselines, as published
+
+
+def q_learning(Q, alpha, gamma, S, A, R, S_next, done=False):
+    """Watkins 1989, discounted."""
+    target = R + (0.0 if done else gamma * max(Q[S_next]))
+    Q[S, A] = Q[S, A] + alpha * (target - Q[S, A])
+
+
+def running_mean(R_bar, step, R):
+    """What an uncentered rule reports as the average: R̄ ← R̄ + step (R − R̄)."""
+    R_bar[0] = R_bar[0] + step * (R - R_bar[0])
+
+
+def quantile_q_learning(Omega, alpha, gamma, S, A, R, S_next, done=False):
+    """Dabney et al. 2018, Algorithm 1 of QR-DQN on a table with λ = 0: a* by the means, quantile loss, discounted targets."""
+    n = Omega.shape[-1]
+    tau = levels(n)
+    a_star = int(np.argmax([sum(Omega[S_next, a]) / n for a in range(Omega.shape[1])]))
+    targets = [R + (0.0 if done else gamma * Omega[S_next, a_star, k]) for k in range(n)]
+    old = Omega[S, A].copy()
+    for j in range(n):
+        pull = 0.0
+        for k in range(n):
+            pull += tau[j] - (1 if targets[k] < old[j] else 0)
+        Omega[S, A, j] = old[j] + alpha * pull / n
+
+
+def centered_q_learning(Q, R_bar, alpha, eta, gamma, S, A, R, S_next):
+    """Naik et al. 2024, Q-learning with value-based reward centering."""
+    delta = (R - R_bar[0]) + gamma * max(Q[S_next]) - Q[S, A]
+    Q[S, A] = Q[S, A] + alpha * delta
+    R_bar[0] = R_bar[0] + eta * alpha * delta
+
+
+def rvi_q_learning(Q, f, alpha, S, A, R, S_next):
+    """Abounadi, Bertsekas & Borkar 2001, Eq. 2.8: f(Q) takes the place of the average."""
+    Q[S, A] = Q[S, A] + alpha * (R + max(Q[S_next]) - f(Q) - Q[S, A])
+
+
+def differential_sarsa(Q, R_bar, alpha, beta, S, A, R, S_next, A_next):
+    """Sutton & Barto 2018, 10.3, on a table."""
+    delta = R - R_bar[0] + Q[S_next, A_next] - Q[S, A]
+    R_bar[0] = R_bar[0] + beta * delta
+    Q[S, A] = Q[S, A] + alpha * delta
+
+
+def differential_expected_sarsa(Q, R_bar, alpha, beta, epsilon, S, A, R, S_next):
+    """The same with the mean of Q(S′, ·) under the ε-greedy policy."""
+    count = len(Q[S_next])
+    pi = [epsilon / count for _ in range(count)]
+    pi[int(np.argmax(Q[S_next]))] += 1 - epsilon
+    expected = sum(p * q for p, q in zip(pi, Q[S_next], strict=True))
+    delta = R - R_bar[0] + expected - Q[S, A]
+    R_bar[0] = R_bar[0] + beta * delta
+    Q[S, A] = Q[S, A] + alpha * delta
+
+
+def differential_linear_sarsa(w, R_bar, alpha, beta, x, A, R, x_next, A_next):
+    """Sutton & Barto 2018, 10.3: semi-gradient, q̂(s, a, w) = w[a]·x(s)."""
+    delta = R - R_bar[0] + w[A_next] @ x_next - w[A] @ x
+    R_bar[0] = R_bar[0] + beta * delta
+    w[A] = w[A] + alpha * delta * x
+
+
+def linear_q_learning(w, R_bar, alpha, beta, x, A, R, x_next):
+    """Differential semi-gradient Q-learning, q̂(s, a, w) = w[a]·x(s)."""
+    delta = R - R_bar[0] + max(w @ x_next) - w[A] @ x
+    R_bar[0] = R_bar[0] + beta * delta
+    w[A] = w[A] + alpha * delta * x

@@ -17,7 +17,7 @@ import oracles
 import perstep
 from perstep.environments import red_pill_blue_pill, two_loop
 from perstep.errors import UnknownName
-from perstep.interaction.behaviour import BadReward
+from perstep.interaction.behaviour import BadReward, Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.storage import read
 
@@ -222,7 +222,7 @@ def test_reward_distribution(kind, rule):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_differential_has_no_reward_distribution(kind):
-    with pytest.raises(TypeError, match=r"learns the average reward only\. Use rule='d2' or 'd3'"):
+    with pytest.raises(TypeError, match=r"learns the average reward only\. Use rule='d2' or rule='d3' for its"):
         _ = new_agent(kind, rule="differential").reward_distribution
 
 
@@ -286,7 +286,7 @@ def test_history_covers_the_life_of_the_agent():
 
 def test_predict_of_tables():
     agent = new_agent("q")
-    agent._run.table.means[:] = [[0.0, 1.0], [2.0, 2.0]]  # the best of state 0 is 1; a tie goes to the first
+    agent._run.table.scores[:] = [[0.0, 1.0], [2.0, 2.0]]  # the best of state 0 is 1; a tie goes to the first
     assert agent.predict(0) == (1, None)
     assert agent.predict(np.int64(1)) == (0, None)
     actions, state = agent.predict(np.array([0, 1, 0]))
@@ -299,7 +299,7 @@ def test_predict_of_tables():
 def test_predict_without_determinism_is_epsilon_greedy():
     # ε = 0.3: the best with 0.85, the other with 0.15; a tie is shared. Five sd of 20,000 draws are at most 0.018.
     agent = new_agent("q", epsilon=0.3)
-    agent._run.table.means[:] = [[0.0, 1.0], [2.0, 2.0]]
+    agent._run.table.scores[:] = [[0.0, 1.0], [2.0, 2.0]]
     for state, share in ((0, 0.85), (1, 0.5)):
         actions, _ = agent.predict(np.full(20_000, state), deterministic=False)
         assert actions.mean() == pytest.approx(share, abs=0.018)
@@ -347,13 +347,13 @@ def test_predict_on_boxes_of_more_axes():
     agent = perstep.ActorCritic(Square(), tilings=2, tiles=2).learn(10)
     assert agent.predict(np.zeros((2, 2)))[0] in (0, 1)
     assert agent.predict(np.zeros((5, 2, 2)))[0].shape == (5,)
-    with pytest.raises(ValueError, match=r"An observation has shape \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"An observation must have shape \(2, 2\), .* got \(4,\)"):
         agent.predict(np.zeros(4))
 
 
 @pytest.mark.parametrize("observation", [[0.1], [0.1, 0.2, 0.3], 0.5, [[[0.1, 0.2]]]])
 def test_points_of_another_shape(observation):
-    with pytest.raises(ValueError, match=r"An observation has shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"An observation must have shape \(2,\), and a batch one more axis in front, got"):
         new_agent("actor-critic").predict(observation)
     with pytest.raises(ValueError, match="as the world's space says"):
         new_agent("actor-critic").state_value([0.1, 0.2, 0.3])
@@ -376,7 +376,7 @@ def test_evaluation_is_exact_within_its_error(deterministic):
     # Greedy blue; ε-greedily with ε = 0.1 the long run is −0.605, greedily −0.6. The reward's sd is 0.4, and red lasts
     # for about one step at a time, so 5 sd of a mean over 200,000 are 0.005.
     agent = new_agent("q")
-    agent._run.table.means[:] = [[0.0, 1.0], [0.0, 1.0]]
+    agent._run.table.scores[:] = [[0.0, 1.0], [0.0, 1.0]]
     exact = agent.mdp.evaluate([1, 1], epsilon=0.0 if deterministic else 0.1)
     found = agent.evaluate(200_000, deterministic=deterministic)
     assert found.average_reward == pytest.approx(exact.average_reward, abs=0.005)
@@ -660,7 +660,7 @@ class Listener:
 @pytest.mark.parametrize("termination", ["continue", "mask"])
 def test_the_tape_of_calls(termination):
     tape, listener = Tape(STARTS, STEPS), Listener()
-    world = GymnasiumWorld(tape, termination, 0.5, seed=9)
+    world = GymnasiumWorld(tape, Ends.of(termination, 0.5), seed=9)
     world.learn(listener, 0, 4)
     world.learn(listener, 4, 2)  # in two pieces, as if in one
     assert listener.returns == [3.0, 3.0, 9.0]  # of the episodes that ended or were cut off, without the cost of resets
@@ -728,9 +728,7 @@ class Faulty(Corridor):
 def test_a_reward_that_is_no_number(rule, bad, monkeypatch):
     monkeypatch.setattr(Faulty, "bad", bad)
     agent = perstep.QLearning(Faulty(), rule=rule, num_quantiles=3)
-    with pytest.raises(
-        BadReward, match=r"At step 3 the world should give one finite number as the reward, but .* came"
-    ):
+    with pytest.raises(BadReward, match=r"At step 3 the reward must be one finite number, got .*Correct the reward"):
         agent.learn(10)
     assert issubclass(BadReward, ValueError)
     assert estimates(agent) == estimates(perstep.QLearning(Corridor(), rule=rule, num_quantiles=3).learn(3))
@@ -740,7 +738,7 @@ def test_a_reward_that_is_no_number(rule, bad, monkeypatch):
 def test_a_reward_that_is_no_number_on_tiles():
     tape = Tape([0, 0], [(1, 1.0, False, False), (2, math.nan, False, False), (1, 2.0, False, False)], box=True)
     agent = perstep.ActorCritic(tape, tilings=1, tiles=3)
-    with pytest.raises(BadReward, match="At step 1 the world should give one finite number as the reward, but nan"):
+    with pytest.raises(BadReward, match="At step 1 the reward must be one finite number, got nan"):
         agent.learn(3)
     assert agent.steps == 1
     twin = perstep.ActorCritic(Tape([0], [(1, 1.0, False, False)], box=True), tilings=1, tiles=3).learn(1)
@@ -765,7 +763,8 @@ def test_an_observation_that_is_not_in_the_space():
 @pytest.mark.parametrize("world", ["CartPole-v1", "MountainCar-v0", "Pendulum-v1"])
 def test_continuous_observations_are_not_for_tables(world):
     with pytest.raises(
-        TypeError, match=r"discrete observations.*perstep\.ActorCritic takes bounded boxes, perstep\.DeepQ"
+        TypeError,
+        match=r"discrete observations.*perstep\.ActorCritic and perstep\.TileQ take bounded boxes, perstep\.DeepQ",
     ):
         perstep.QLearning(world)
     with pytest.raises(TypeError, match="TDLearning keeps a row for every state"):
@@ -830,11 +829,22 @@ def test_make_agent():
 
 
 def test_unbounded_observations_say_how_to_give_bounds():
-    # The speeds of CartPole have no bounds.
-    with pytest.raises(ValueError, match=r"dimension 1 spans -inf to inf; give as low= and high= the range"):
-        perstep.ActorCritic("CartPole-v1")
-    agent = perstep.ActorCritic("CartPole-v1", low=(-4.8, -4, -0.42, -4), high=(4.8, 4, 0.42, 4), tilings=2, tiles=3)
+    # The speeds of CartPole have no bounds in Gymnasium. The compiled CartPole has its own; a wrapped one has none.
+    env = TransformReward(gymnasium.make("CartPole-v1"), lambda reward: reward)
+    for agent in (perstep.ActorCritic, perstep.TileQ):
+        with pytest.raises(ValueError, match=r"dimension 1 spans -inf to inf; give as low= and high= the range"):
+            agent(env)
+        given = agent(env, low=(-4.8, -4, -0.42, -4), high=(4.8, 4, 0.42, 4), tilings=2, tiles=3)
+        assert given.learn(100).tiles.dimensions == 4
+
+
+def test_a_compiled_world_has_bounds_of_its_own():
+    agent = perstep.ActorCritic("CartPole-v1", tilings=2, tiles=3)
+    assert agent.tiles.high == pytest.approx((2.4, 3.0, math.radians(12), 3.5))
+    assert agent.tiles.low == pytest.approx((-2.4, -3.0, -math.radians(12), -3.5))
     assert agent.learn(100).tiles.dimensions == 4
+    given = perstep.ActorCritic("CartPole-v1", low=(-9.0,) * 4, high=(9.0,) * 4, tilings=2, tiles=3)
+    assert (given.tiles.low, given.tiles.high) == ((-9.0,) * 4, (9.0,) * 4)
 
 
 @pytest.mark.parametrize(
@@ -845,7 +855,7 @@ def test_unbounded_observations_say_how_to_give_bounds():
         ({"tiles": (8, 0)}, "tiles must be a whole number of at least 1"),
         ({"tiles": (8, 8, 8)}, "tiles must be one number or one for each of the 2 dimensions"),
         ({"wrap": (2,)}, "wrap names dimensions 0 to 1, but it contains 2"),
-        ({"low": (0.0,), "high": (1.0,)}, "Observations have 2 numbers, but bounds for 1 came"),
+        ({"low": (0.0,), "high": (1.0,)}, "Observations have 2 numbers, but there are bounds for 1"),
         ({"low": (0.0, 0.0, 0.0)}, "low and high must be two sequences of the same length"),
         ({"low": (5.0, 0.0)}, "low must be below high, but dimension 0 spans 5.0 to 0.6"),
         ({"table_size": 10}, "table_size must hold at least one feature for each of the 32 tilings"),

@@ -12,13 +12,21 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep.interaction import finite_worlds, motion_worlds
-from perstep.algorithms import ALGORITHMS, algorithm
-from perstep.config import ActorCriticConfig, DeepQConfig, LearnerConfig, QLearningConfig, TDLearningConfig
+from perstep.algorithms import ALGORITHMS, CORNERS, algorithm
+from perstep.config import (
+    ActorCriticConfig,
+    DeepQConfig,
+    LearnerConfig,
+    QLearningConfig,
+    TDLearningConfig,
+    TileConfig,
+    TileQConfig,
+)
 from perstep.errors import UnknownName, unknown
+from perstep.interaction import finite_worlds, motion_worlds
 from perstep.rules import RULES
 
-CONFIGS = [TDLearningConfig, QLearningConfig, ActorCriticConfig]
+CONFIGS = [TDLearningConfig, QLearningConfig, ActorCriticConfig, TileQConfig]
 NO_NUMBERS = [math.nan, math.inf, -math.inf, "0.1", None, True, [0.1], 1j, 10**400]
 
 
@@ -37,7 +45,7 @@ def refused(config, name, value, *, kind=ValueError):
 @pytest.mark.parametrize("value", [0, 0.0, -0.1, *NO_NUMBERS])
 def test_step_size(config, value):
     sentence = refused(config, "step_size", value)
-    assert sentence.startswith("step_size must be a finite number above 0, but")
+    assert sentence.startswith("step_size must be a finite number above 0, got")
     if value is not None:
         refused(config, "reward_step_size", value)
 
@@ -49,6 +57,7 @@ def test_ratios(value):
             assert "0 or more" in refused(config, name, value)
     for name in ("policy_ratio", "huber"):
         assert "0 or more" in refused(ActorCriticConfig, name, value)
+    assert "0 or more" in refused(TileQConfig, "huber", value)
 
 
 def test_a_ratio_is_no_schedule():
@@ -58,6 +67,59 @@ def test_a_ratio_is_no_schedule():
 @pytest.mark.parametrize("value", [-0.001, 1.001, 5, *NO_NUMBERS])
 def test_epsilon(value):
     assert "between 0 and 1" in refused(QLearningConfig, "epsilon", value)
+    assert "between 0 and 1" in refused(TileQConfig, "epsilon", value)
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, DeepQConfig])
+@pytest.mark.parametrize("value", [-0.001, 1.001, 5, *NO_NUMBERS])
+def test_discount(config, value):
+    assert "between 0 and 1" in refused(config, "discount", value)
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, DeepQConfig])
+@pytest.mark.parametrize("value", ["no", None, 1, 0])
+def test_centered(config, value):
+    assert "True or False" in refused(config, "centered", value)
+
+
+@pytest.mark.parametrize("config", [QLearningConfig, TileQConfig])
+@pytest.mark.parametrize("value", ["sarsa", "Greedy", None, True, 1])
+def test_bootstrap(config, value):
+    assert "Known: expected, greedy, sampled." in refused(config, "bootstrap", value, kind=UnknownName)
+
+
+@pytest.mark.parametrize("config", [QLearningConfig, TileQConfig])
+def test_quantiles_have_no_expected_bootstrap(config):
+    with pytest.raises(ValueError, match=r"but those of rule='d3' are 51 quantiles.*Use bootstrap='sampled'"):
+        config(rule="d3", bootstrap="expected", num_quantiles=51)
+    assert config(rule="d3", bootstrap="expected", num_quantiles=1).value_size == 1
+    assert config(rule="d2", bootstrap="expected").bootstrap == "expected"
+
+
+@pytest.mark.parametrize("config", [QLearningConfig, TileQConfig])
+@pytest.mark.parametrize("value", [3, None, (1,), (1, -1), (1, 0.5), (1, 2, 3), [0, True]])
+def test_reference(config, value):
+    with pytest.raises(ValueError, match="reference must be 'mean', 'max' or a pair"):
+        config(rule="rvi", reference=value)
+    with pytest.raises(UnknownName, match=r"no reference 'min'.*Known: max, mean"):
+        config(rule="rvi", reference="min")
+
+
+def test_the_largest_value_is_not_known_on_tiles():
+    with pytest.raises(ValueError, match="The maximum of Q over a box is not known on tiles"):
+        TileQConfig(rule="rvi", reference="max")
+    assert QLearningConfig(rule="rvi", reference="max").reference == "max"
+
+
+@pytest.mark.parametrize("config", [TDLearningConfig, ActorCriticConfig])
+def test_rvi_is_for_action_values(config):
+    with pytest.raises(ValueError, match=r"The rule 'rvi' reads the average reward from action values.*Use QLearning"):
+        config(rule="rvi")
+
+
+def test_rvi_is_not_for_networks():
+    with pytest.raises(ValueError, match=r"'rvi' is not written for networks\. The rules of DeepQ are 'differential'"):
+        DeepQConfig(rule="rvi")
 
 
 @pytest.mark.parametrize("value", [0, -3, 1.5, 2.0, "10", True, [10], math.inf])
@@ -88,12 +150,12 @@ def test_seed(value):
 def test_unknown_rule_suggests_the_nearest_and_lists_all(rule, meant):
     sentence = refused(QLearningConfig, "rule", rule, kind=UnknownName)
     assert f"There is no rule {rule!r}. Did you mean {meant!r}?" in sentence
-    assert "Known: d2, d3, differential." in sentence
+    assert "Known: d2, d3, differential, rvi." in sentence
 
 
 @pytest.mark.parametrize("rule", ["", "categorical!", None, 3, ["d2"]])
 def test_unknown_rule_lists_all(rule):
-    assert "Known: d2, d3, differential." in refused(QLearningConfig, "rule", rule, kind=UnknownName)
+    assert "Known: d2, d3, differential, rvi." in refused(QLearningConfig, "rule", rule, kind=UnknownName)
 
 
 @pytest.mark.parametrize("value", ["stop", "Continue", None, True])
@@ -101,14 +163,14 @@ def test_termination(value):
     assert "Known: continue, mask." in refused(QLearningConfig, "termination", value, kind=UnknownName)
 
 
-@pytest.mark.parametrize("rule", ["differential", "d3"])
+@pytest.mark.parametrize("rule", ["differential", "d3", "rvi"])
 def test_offset_is_for_d2(rule):
-    with pytest.raises(
-        ValueError, match=rf"offset_ratio corrects the average of d2, but the rule is '{rule}'\. Use rule='d2'"
-    ):
+    with pytest.raises(ValueError, match=rf"The rule '{rule}' has no learned offset\. Use rule='d2', or offset_ratio=0"):
         QLearningConfig(rule=rule, offset_ratio=0.1)
     assert QLearningConfig(rule=rule, offset_ratio=0).offset_ratio == 0
     assert QLearningConfig(rule="d2", offset_ratio=0.1).offset_ratio == 0.1
+    with pytest.raises(ValueError, match="use it with centered=True only"):
+        QLearningConfig(rule="d2", offset_ratio=0.1, centered=False)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +181,7 @@ def test_offset_is_for_d2(rule):
         ("QLearning", "num_quantile", "num_quantiles"),
         ("TDLearning", "reward_rate", "reward_ratio"),
         ("ActorCritic", "tiling", "tilings"),
+        ("TileQ", "bootstraps", "bootstrap"),
     ],
 )
 def test_unknown_setting_suggests_the_nearest(agent, setting, meant):
@@ -161,9 +224,9 @@ def test_sequences(name, value):
 
 
 def test_members_of_sequences():
-    with pytest.raises(ValueError, match="wrap must be a whole number of at least 0, but -1 came"):
+    with pytest.raises(ValueError, match="wrap must be a whole number of at least 0, got -1"):
         ActorCriticConfig(wrap=(0, -1))
-    with pytest.raises(ValueError, match=r"wrap must be a whole number of at least 0, but 0\.5 came"):
+    with pytest.raises(ValueError, match=r"wrap must be a whole number of at least 0, got 0\.5"):
         ActorCriticConfig(wrap=[0.5])
     for bounds in ((0.0, math.inf), (0.0, "a"), (0.0, None), [math.nan]):
         with pytest.raises(ValueError, match="A bound in low or high must be a finite number"):
@@ -186,18 +249,19 @@ def test_divided_steps():
     assert config.value_decay == perstep.Decay(0.05, 0.0)
     assert config.theta_scale == pytest.approx(0.04)
     assert ActorCriticConfig(step_size=0.4, tilings=8).value_decay == perstep.Decay(0.4, 0.0)
+    assert TileQConfig(step_size=0.4, tilings=8).value_decay == perstep.Decay(0.05, 0.0)  # divided unless told otherwise
 
 
 # --- What the settings mean
 
 
 def test_sizes():
-    # m and n by rule: differential 1 and 1, d2 m and 1, d3 m and n; one of the two alone overrides.
+    # m and n by rule: differential and rvi 1 and 1, d2 m and 1, d3 m and n; one of the two alone overrides.
     sizes = {
         rule: (LearnerConfig(rule=rule, num_quantiles=7).theta_size, LearnerConfig(rule=rule).value_size)
         for rule in RULES
     }
-    assert sizes == {"differential": (1, 1), "d2": (7, 1), "d3": (7, 51)}
+    assert sizes == {"differential": (1, 1), "d2": (7, 1), "d3": (7, 51), "rvi": (1, 1)}
     apart = LearnerConfig(rule="d3", num_quantiles=7, num_reward_quantiles=3, num_return_quantiles=5)
     assert (apart.theta_size, apart.value_size) == (3, 5)
 
@@ -255,6 +319,8 @@ def test_whole_numbers_compile_nothing_anew():
     known = len(motion_worlds.learn_in_motion.signatures)
     perstep.ActorCritic(pendulum, step_size=1, policy_ratio=0, huber=1).learn(10)
     perstep.ActorCritic(pendulum, tilings=1, tiles=3, low=(-4, -7), high=(4, 7)).learn(10)
+    perstep.ActorCritic("MountainCar-v0", reset_cost=1, discount=1).learn(10)  # nor do other worlds and learners
+    perstep.TileQ(pendulum, epsilon=0, bootstrap="sampled").learn(10)
     assert len(motion_worlds.learn_in_motion.signatures) == known
 
 
@@ -281,6 +347,9 @@ def test_arrays_may_give_the_tiles():
         ActorCriticConfig(),
         ActorCriticConfig(tiles=(4, 5), wrap=(0,), low=(-1.0, -2.0), high=(1.0, 2.0), table_size=100),
         ActorCriticConfig(tiles=7, divide_by_tilings=True, huber=0, step_size=perstep.Decay(1.0)),
+        QLearningConfig(rule="rvi", reference=(3, 1), discount=0.9, centered=False),
+        TileQConfig(bootstrap="expected", rule="d2", discount=0.5),
+        TileQConfig(rule="rvi", reference=([0.5, -0.1], 2)),
     ],
 )  # fmt: skip
 def test_json_and_back(config):
@@ -308,7 +377,7 @@ def test_json_with_an_unknown_setting():
 
 
 @pytest.mark.parametrize(
-    ("agent", "first"), [("QLearning", ["env"]), ("TDLearning", ["env", "policy"]), ("ActorCritic", ["env"])]
+    ("agent", "first"), [("QLearning", ["env"]), ("TDLearning", ["env", "policy"]), ("ActorCritic", ["env"]), ("TileQ", ["env"])]
 )
 def test_signatures_list_the_settings(agent, first):
     kind = getattr(perstep, agent)
@@ -320,7 +389,7 @@ def test_signatures_list_the_settings(agent, first):
         assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY
 
 
-@pytest.mark.parametrize("config", [LearnerConfig, *CONFIGS])
+@pytest.mark.parametrize("config", [LearnerConfig, TileConfig, *CONFIGS, DeepQConfig])
 def test_every_setting_has_a_line_of_documentation(config):
     source = inspect.getsource(config)
     own = [
@@ -334,9 +403,9 @@ def test_algorithms_name_a_rule_and_a_learner():
     for name, cell in ALGORITHMS.items():
         assert cell.name == name
         assert cell.rule in RULES
-        assert name.startswith(cell.rule + "-")
+        assert name.startswith(cell.rule + "-") or cell in CORNERS
         assert issubclass(cell.config, LearnerConfig)
-        assert cell.config(rule=cell.rule).rule == cell.rule
+        assert cell.config(rule=cell.rule, **cell.settings).rule == cell.rule
     assert {"differential-td", "d2-td", "d3-td", "differential-q", "d2-q", "d3-q"} <= set(ALGORITHMS)
     assert {"differential-actor-critic", "d2-actor-critic", "d3-actor-critic"} <= set(ALGORITHMS)
 
@@ -344,22 +413,22 @@ def test_algorithms_name_a_rule_and_a_learner():
 def test_unknown_algorithm():
     with pytest.raises(UnknownName, match=r"There is no algorithm 'd2q'\. Did you mean 'd2-q'\?"):
         algorithm("d2q")
-    with pytest.raises(UnknownName, match="Known: d2-actor-critic"):
+    with pytest.raises(UnknownName, match=r"Did you mean 'sarsa'\? Known: centered-dqn, centered-q, d2-actor-critic, "):
         perstep.make_agent("sarsa!", "perstep/TwoLoop-v0")
 
 
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
     [
-        ("compile", 1, "compile must be True or False, but 1 came"),
-        ("compile", "no", "compile must be True or False, but 'no' came"),
-        ("stacked_frames", 4, "stacked_frames must be True, False or None, but 4 came"),
-        ("device", None, "device must be a name such as 'auto', 'cpu' or 'cuda', but None came"),
-        ("hidden", 3.5, "hidden must be a size or a sequence of sizes, such as (64, 64), but 3.5 came"),
-        ("hidden", None, "hidden must be a size or a sequence of sizes, such as (64, 64), but None came"),
-        ("hidden", "64", "hidden must be a size or a sequence of sizes, such as (64, 64), but '64' came"),
-        ("hidden", (8, 0), "A size in hidden must be a whole number of at least 1, but 0 came"),
-        ("hidden", True, "A size in hidden must be a whole number of at least 1, but True came"),
+        ("compile", 1, "compile must be True or False, got 1"),
+        ("compile", "no", "compile must be True or False, got 'no'"),
+        ("stacked_frames", 4, "stacked_frames must be True, False or None, got 4"),
+        ("device", None, "device must be a name such as 'auto', 'cpu' or 'cuda', got None"),
+        ("hidden", 3.5, "hidden must be a size or a sequence of sizes, such as (64, 64), got 3.5"),
+        ("hidden", None, "hidden must be a size or a sequence of sizes, such as (64, 64), got None"),
+        ("hidden", "64", "hidden must be a size or a sequence of sizes, such as (64, 64), got '64'"),
+        ("hidden", (8, 0), "A size in hidden must be a whole number of at least 1, got 0"),
+        ("hidden", True, "A size in hidden must be a whole number of at least 1, got True"),
     ],
 )
 def test_impossible_settings_of_deep_q(setting, value, sentence):

@@ -98,7 +98,9 @@ def test_each_rule_is_its_listing(rule, eta_b):
             alphas = ALPHA, ETA * ALPHA, ETA_PI * ALPHA
             oracles.d3_actor_critic(w, u, theta, *alphas, LAMBDA, x, action, reward, x_next)
         check(run, theta, w, u)
-        np.testing.assert_allclose(run.weights.numbers[0], features(following) @ run.weights.critic[0], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            run.weights.numbers[0], features(following) @ run.weights.critic[0], rtol=0, atol=1e-12
+        )
 
 
 def test_softmax_survives_large_preferences():

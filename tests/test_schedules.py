@@ -45,13 +45,13 @@ def test_whole_numbers_and_those_of_numpy_are_kept_as_floats():
 
 @pytest.mark.parametrize("scale", [0, 0.0, -1.0, math.nan, math.inf, -math.inf, "0.1", None, True, [0.1], 10**400])
 def test_impossible_scale(scale):
-    with pytest.raises(ValueError, match=r"A step size must be a finite number above 0, but .* came\. Try 0\.01\."):
+    with pytest.raises(ValueError, match=r"A step size must be a finite number above 0, got .*\. Try 0\.01\."):
         Decay(scale)
 
 
 @pytest.mark.parametrize("power", [-0.1, math.nan, math.inf, "1", None, True, 10**400])
 def test_impossible_power(power):
-    with pytest.raises(ValueError, match=r"The power of a decaying step size must be 0 or more, but .* came\."):
+    with pytest.raises(ValueError, match=r"The power of a decaying step size must be 0 or more, got .*\."):
         Decay(0.1, power)
 
 

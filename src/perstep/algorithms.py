@@ -36,7 +36,7 @@ class Learner:
     action_values: bool = True
     """Whether it learns values of actions; otherwise values of states."""
     listings: Mapping[str, str] = field(default_factory=dict)
-    """Rule → where this learner with this rule is written down; other rules name their own source."""
+    """Rule → where this learner with this rule is written down; other combinations are ours."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that make it what it is."""
 
@@ -70,7 +70,7 @@ LEARNERS = {
             config=QLearningConfig,
             values="table",
             compiled_worlds="finite",
-            listings={"differential": "Alg. 11", "d2": "Alg. 1, 4", "d3": "Alg. 2, 8"},
+            listings={"differential": "Alg. 11", "d2": "Alg. 1, 4", "d3": "Alg. 2, 8", "rvi": "Abounadi et al. 2001"},
         ),
         Learner(
             name="sarsa",
@@ -159,7 +159,9 @@ def _corner(name: str, rule: str, learner: str, source: str, settings: Mapping[s
 def _cells() -> list[Algorithm]:
     """Every rule with every learner that it fits."""
     return [
-        _corner(f"{rule.name}-{row.name}", rule.name, row.name, row.listings.get(rule.name, rule.source), {})
+        _corner(
+            f"{rule.name}-{row.name}", rule.name, row.name, row.listings.get(rule.name, f"ours, by {rule.source}"), {}
+        )
         for row in LEARNERS.values()
         for rule in RULES.values()
         if row.fits(rule)

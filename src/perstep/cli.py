@@ -202,7 +202,9 @@ def _train_without_algorithm(words: list[str]) -> int:
         algorithm(words[0])  # raises, with the nearest name
     if not {"-h", "--help"} & set(words):
         raise ValueError(f"perstep train begins with an algorithm: {', '.join(ALGORITHMS)}.")
-    lines = [f"- {cell.name}: {cell.learner.agent} with the rule {cell.rule}, {cell.source}" for cell in ALGORITHMS.values()]
+    lines = [
+        f"- {cell.name}: {cell.learner.agent} with the rule {cell.rule}, {cell.source}" for cell in ALGORITHMS.values()
+    ]
     about = ["Algorithms, each with settings of its own (perstep train d2-q --help):", "", *lines]
     parsed(TrainFlags, "perstep train ALGORITHM", ["--help"], description="\n".join(about))
     return 0

@@ -71,7 +71,12 @@ class LearnerState(NamedTuple):
 
 
 def weights(
-    num_features: int, num_active: int, num_actions: int, num_quantiles: int, initial: float, learner: int = ACTOR_CRITIC
+    num_features: int,
+    num_active: int,
+    num_actions: int,
+    num_quantiles: int,
+    initial: float,
+    learner: int = ACTOR_CRITIC,
 ) -> Weights:
     """Preferences of zero, and values of `initial` everywhere: each of the active features carries its share."""
     columns = num_actions if learner == TILE_Q else 1

@@ -169,7 +169,12 @@ def mean_of_last_axis(numbers: Any) -> Any:
     return numbers[..., 0] if numbers.shape[-1] == 1 else numbers.mean(-1)
 
 
-GREY, BLUE, ORANGE, GREEN = "#777777", "#0072B2", "#D55E00", "#009E73"  # colors that color-blind readers can distinguish
+GREY, BLUE, ORANGE, GREEN = (
+    "#777777",
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+)  # colors that color-blind readers can distinguish
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +187,7 @@ class Rule:
     about: str
     """What it learns, in a few words."""
     source: str
-    """Where it is written down, for learners that name no listing of their own."""
+    """Where it was published."""
     kernel: Callable[..., Any]
     """The compiled rule."""
     value: Callable[..., Any] = mean
@@ -279,9 +284,7 @@ def _by_number(rules: list[Rule], number: int = 0) -> Callable[..., Any]:
     if number == len(rules):
 
         @inlined
-        def unknown(
-            rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
-        ) -> Any:
+        def unknown(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
             for j in range(work.pull.shape[0]):
                 work.pull[j] = np.nan
             return np.nan

@@ -32,7 +32,9 @@ class Table(NamedTuple):
     """Values of all states (TD: one column) or of all state-action pairs (Q: one column per action)."""
 
     values: NDArray[np.float64]  # (S, A, n)
-    scores: NDArray[np.float64]  # (S, A): the value that the rule reads from n numbers, kept so that a greedy look-up costs A
+    scores: NDArray[
+        np.float64
+    ]  # (S, A): the value that the rule reads from n numbers, kept so that a greedy look-up costs A
     visits: NDArray[np.int64]  # (S, A): ν, the number of updates of each entry
 
 
@@ -43,7 +45,9 @@ class LearnerState(NamedTuple):
     rewards: RewardEstimate
     work: Workspace
     schedule: Schedule
-    reference: NDArray[np.int64]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
+    reference: NDArray[
+        np.int64
+    ]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
 
 
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float) -> Table:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import rules, tabular
+from perstep import policies, rules, tabular
 from perstep.config import DeepQConfig
 from perstep.deep.observations import Observations
 from perstep.deep.replay import Batch
@@ -105,18 +105,18 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
     # λ = 10⁶ makes the smooth L1 loss x²/2λ, so its slope is the pull over λ; the quantile Huber loss has x²/2 within λ.
     scale = 1e6 if rule != "d3" else 1.0
     rewards, known = (rules.reward_estimate(m, 0.3) for _ in range(2))
-    run = tabular.Run(table, known, rules.workspace(n, 1e6), rules.Schedule(0.1, 0.0, 0.05, 0.0, 0.0))
+    schedule = rules.Schedule(0.1, 0.0, 0.05, 0.0, 0.0, rule == "differential")
+    none = np.array([rules.NO_REFERENCE, 0, 0])
+    run = tabular.LearnerState(table, known, rules.workspace(n, 1e6), schedule, none)
     s, a, r, s_next = (
         int(sample.observation[0]),
         int(sample.action[0]),
         float(sample.reward[0]),
         int(sample.next_observation[0]),
     )
-    estimate, bootstrap, _ = learner._look(sample)
-    losses.RULES[rule](
-        rewards, sample.reward, bootstrap, estimate, learner._steps(), learner._settings
-    ).value.backward()
-    tabular.q_learning(rules.RULES.index(rule), run, 0, s, a, r, s_next, False)
+    look = learner._look(sample)
+    losses.LOSSES[rule](rewards, sample.reward, look, learner._steps(), learner._settings).value.backward()
+    tabular.q_learning(rules.RULES[rule].number, run, 0, s, a, r, s_next, False, policies.GREEDY, 0, 0.0)
     weight = learner.online.head.weight
     moved = (weight - 0.1 * scale * weight.grad).detach().T.reshape(STATES, ACTIONS, n)
     np.testing.assert_allclose(moved, table.values, atol=2e-6)
@@ -305,7 +305,7 @@ def test_observations_that_are_no_numbers_are_refused_and_nothing_is_learnt():
 
 
 def test_one_observation_where_one_is_asked_for():
-    with pytest.raises(ValueError, match=r"One observation of shape \(4,\) is wanted here, but \(2, 4\) came"):
+    with pytest.raises(ValueError, match=r"One observation of shape \(4,\) was expected, got \(2, 4\)"):
         cartpole().action_values(np.zeros((2, 4)))
 
 
@@ -354,13 +354,13 @@ def test_continuous_actions_are_refused():
         ({"huber": 0.0}, "huber must be a finite number above 0"),
         (
             {"learning_starts": 600, "replay_capacity": 500},
-            "Learning starts with 600 transitions in the replay, but it holds 500",
+            "learning_starts=600 transitions do not fit in a replay of 500",
         ),
         ({"precision": "float16"}, "There is no precision 'float16'"),
         ({"reward_tracking": "persample"}, "Did you mean 'per-sample'"),
         ({"hidden": (0,)}, "hidden must be a whole number of at least 1"),
         ({"network": "atari"}, "sees images of at least 36×36 pixels"),
-        ({"rule": "d3", "offset_ratio": 0.1}, "offset_ratio corrects the average of d2"),
+        ({"rule": "d3", "offset_ratio": 0.1}, "The rule 'd3' has no learned offset"),
         ({"batchsize": 3}, "Did you mean 'batch_size'"),
     ],
 )
@@ -373,14 +373,14 @@ def test_bfloat16_runs_and_says_where_it_does_not_pay(recwarn):
     agent = cartpole(precision="bfloat16").learn(120)
     assert np.isfinite(agent._network.weights()).all()
     native = torch.cpu._is_avx512_bf16_supported()
-    assert any("no bfloat16 of its own" in str(warning.message) for warning in recwarn) == (not native)
+    assert any("emulates bfloat16" in str(warning.message) for warning in recwarn) == (not native)
 
 
 def test_without_torch_the_error_says_what_to_install():
     code = f"{BLOCK_EXTRAS}\nimport perstep\nperstep.QLearning('perstep/TwoLoop-v0').learn(10)\nperstep.DeepQ('CartPole-v1')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode != 0
-    assert "ImportError: perstep.DeepQ needs PyTorch, which is not here: pip install 'perstep[deep]'" in done.stderr
+    assert "ImportError: perstep.DeepQ needs PyTorch, which is not installed: pip install 'perstep[deep]'" in done.stderr
 
 
 def test_signature_lists_the_settings():

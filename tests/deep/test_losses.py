@@ -44,9 +44,7 @@ def test_differential_by_hand():
     # R̄ = 1. δ = (2 − 1 + 3 − 3.5, 0 − 1 + 1 + 2) = (0.5, 2). Smallest |δ| is 0.5: R̄ ← 1 + 0.085 · 0.5 = 1.0425.
     # λ = 1: L(0.5) = 0.125, L(2) = 1.5, mean 0.8125.
     rewards = estimate_of([1.0])
-    loss = losses.differential(
-        rewards, np.array([2.0, 0.0]), look([[3], [1]], [[3.5], [-2]]), steps(), settings()
-    )
+    loss = losses.differential(rewards, np.array([2.0, 0.0]), look([[3], [1]], [[3.5], [-2]]), steps(), settings())
     assert float(loss.value) == pytest.approx(0.8125, abs=1e-12)
     assert loss.delta.tolist() == [0.5, 2.0]
     assert rewards.theta[0] == pytest.approx(1.0425, abs=1e-12)
@@ -56,9 +54,7 @@ def test_d2_by_hand():
     # θ = (0, 1), τ = (¼, ¾), batch mean ½: θ ← (0 + .085·¼, 1 + .085·(¾ − 1)) = (.02125, .97875), R̄ = ½.
     # δ = (1 − ½ + 2 − 1, 0 − ½ + 0 − 0) = (1.5, −.5); λ = 2: L = 1.5²/4 = .5625 and .25/4 = .0625, mean .3125.
     rewards = estimate_of([0.0, 1.0])
-    loss = losses.d2(
-        rewards, np.array([1.0, 0.0]), look([[2], [0]], [[1], [0]]), steps(), settings(huber=2.0)
-    )
+    loss = losses.d2(rewards, np.array([1.0, 0.0]), look([[2], [0]], [[1], [0]]), steps(), settings(huber=2.0))
     np.testing.assert_allclose(rewards.theta, [0.02125, 0.97875], atol=1e-12)
     assert float(loss.value) == pytest.approx(0.3125, abs=1e-12)
     assert loss.delta.tolist() == pytest.approx([1.5, -0.5], abs=1e-12)
@@ -129,7 +125,9 @@ def test_d2_is_algorithm_6(seed, tracking, dtype, close):
     rewards = estimate_of(theta)
     ell = oracles.d2_deep_q(theta, ALPHA_THETA, action, R, q, q_T_next, 0.7, per_sample=tracking == "per-sample")
     bootstrap, own = tensor(q_T_next.max(1)[:, None], dtype=dtype), tensor(q[range(B), action][:, None], dtype=dtype)
-    loss = losses.d2(rewards, R, losses.Look(own, bootstrap), steps(), settings(huber=0.7, tracking=tracking, dtype=dtype))
+    loss = losses.d2(
+        rewards, R, losses.Look(own, bootstrap), steps(), settings(huber=0.7, tracking=tracking, dtype=dtype)
+    )
     assert float(loss.value) == pytest.approx(-ell, abs=close)
     np.testing.assert_allclose(rewards.theta, theta, rtol=0, atol=1e-12)
 

@@ -154,7 +154,7 @@ def test_a_file_of_another_network_is_refused(tmp_path):
     arrays, metadata = storage.read(path)
     storage.write(path, arrays, {**metadata, "config": {**metadata["config"], "hidden": [9]}})
     with pytest.raises(
-        storage.BadFile, match=r"hold learner\.online\.body\.fc1\.weight of shape \(9, 4\), but \(8, 4\) is there"
+        storage.BadFile, match=r"hold learner\.online\.body\.fc1\.weight of shape \(9, 4\), but it holds \(8, 4\)"
     ):
         perstep.load(path)
     storage.write(path, {name: array for name, array in arrays.items() if "exp_avg" not in name}, metadata)
@@ -259,10 +259,10 @@ def test_weights_that_are_no_numbers_are_refused(name, lake, tmp_path):
     damaged = arrays[f"learner.{name}"].copy()
     damaged.flat[0] = BAD_NUMBERS[name]
     storage.write(tmp_path / "agent", {**arrays, f"learner.{name}": damaged}, metadata)
-    with pytest.raises(storage.BadFile, match=f"{name} is there with NaN or"):
+    with pytest.raises(storage.BadFile, match=f"{name} contains NaN or"):
         perstep.load(tmp_path / "agent")
     storage.write(tmp_path / "agent", {**arrays, f"learner.{name}": np.ones(damaged.shape, np.int32)}, metadata)
-    with pytest.raises(storage.BadFile, match=f"{name} of int32 is there instead of floating"):
+    with pytest.raises(storage.BadFile, match=f"{name} must hold floating point numbers, got int32"):
         perstep.load(tmp_path / "agent")
 
 
@@ -270,7 +270,7 @@ def test_weights_that_are_no_numbers_are_refused(name, lake, tmp_path):
 def test_impossible_updates(updates, lake, tmp_path):
     arrays, metadata = lake
     storage.write(tmp_path / "agent", {**arrays, "learner.updates": updates}, metadata)
-    with pytest.raises(storage.BadFile, match="instead of one whole number from 0"):
+    with pytest.raises(storage.BadFile, match="updates must be one whole number of at least 0"):
         perstep.load(tmp_path / "agent")
 
 
@@ -280,7 +280,7 @@ def test_an_agent_from_a_gpu_goes_on_without_one(lake, tmp_path):
     path = tmp_path / "agent"
     storage.write(path, arrays, {**metadata, "config": {**metadata["config"], "device": "cuda"}})
     with pytest.warns(
-        UserWarning, match="saved with device='cuda', which is not here, so it goes on with the CPU"
+        UserWarning, match="saved with device='cuda', which this machine lacks, so it goes on with the CPU"
     ) as told:
         agent = perstep.load(path)
     assert told[0].filename == __file__

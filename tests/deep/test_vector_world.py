@@ -8,6 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import perstep
+from perstep.interaction.behaviour import Ends
 from perstep.interaction.vector_worlds import VectorWorld, autoreset_mode
 
 pytest.importorskip("torch")
@@ -66,8 +67,9 @@ def true_returns(number, steps):
 class Listener:
     """A learner that writes down what it is told."""
 
-    def __init__(self, num_envs):
+    def __init__(self, num_envs, masks):
         self.here, self.told, self.returns = [None] * num_envs, [[] for _ in range(num_envs)], []
+        self.masks = masks
 
     def read(self, observation):
         return np.asarray(observation)
@@ -76,8 +78,9 @@ class Listener:
         self.here[env] = point.tolist()
 
     def learn_from(self, transition):
-        env, action, reward, following, terminated, resume = transition
+        env, action, reward, following, terminated, masked, resume = transition
         assert action in (0, 1)
+        assert masked == (terminated and self.masks)
         self.told[env].append((self.here[env], reward, following.tolist(), terminated, resume.tolist()))
         assert (resume is following) == (following.tolist() == resume.tolist())
         self.here[env] = resume.tolist()
@@ -98,8 +101,9 @@ def vector(mode, num_envs):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("num_envs", [1, 3])
-def test_every_mode_tells_the_same(mode, num_envs):
-    world, listener = VectorWorld(vector(mode, num_envs), 0.25, 0), Listener(num_envs)
+@pytest.mark.parametrize("mask", [False, True])
+def test_every_mode_tells_the_same(mode, num_envs, mask):
+    world, listener = VectorWorld(vector(mode, num_envs), Ends(mask, 0.25), 0), Listener(num_envs, mask)
     listener.late = mode is AutoresetMode.NEXT_STEP  # an end is told when the next start is known
     for stretch in (1, 10, 40):
         before = sum(map(len, listener.told))
@@ -198,12 +202,12 @@ def test_an_evaluation_has_the_agent_s_seed_and_leaves_learning_its_own():
 def test_unknown_mode_is_refused():
     env = vector(MODES[0], 1)
     env.metadata = {}
-    with pytest.raises(ValueError, match="cannot be told from made-up steps"):
+    with pytest.raises(ValueError, match="got None. Without it, the extra steps after the ends of episodes cannot be recognized"):
         autoreset_mode(env)
 
 
 def test_same_step_without_the_last_observation_is_refused():
     env = vector(MODES[0], 2)
     env.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
-    with pytest.raises(RuntimeError, match=r"info\['final_obs'\] is not there"):
+    with pytest.raises(RuntimeError, match=r"info\['final_obs'\] is missing"):
         perstep.DeepQ(env, replay_capacity=100).learn(30)

@@ -1,10 +1,10 @@
 """What people hold: agents with the same verbs, whatever their learner."""
 
-from perstep.agents.tiles import ActorCritic, TileQ
 from perstep.agents.agent import Agent, Evaluation, Snapshot
 from perstep.agents.deep_q import DeepQ
 from perstep.agents.files import load, make_agent
 from perstep.agents.tables import QLearning, TDLearning
+from perstep.agents.tiles import ActorCritic, TileQ
 from perstep.agents.together import learn_together
 
 __all__ = [

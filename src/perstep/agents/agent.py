@@ -180,7 +180,9 @@ class Agent(ABC):
         """The learnt long-run distribution of the reward per step."""
         if not self.config.rule_row.has_reward_quantiles:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_reward_quantiles)
-            raise TypeError(f"The rule {self.config.rule!r} learns the average reward only. Use {having} for its distribution.")
+            raise TypeError(
+                f"The rule {self.config.rule!r} learns the average reward only. Use {having} for its distribution."
+            )
         return Distribution.from_quantiles(self._rewards.theta)
 
     @property
@@ -193,7 +195,9 @@ class Agent(ABC):
         doubles. Call it before learning."""
         count("window", window, 1)
         if rows < 2 or rows % 2:
-            raise ValueError(f"rows must be an even number of at least 2, since rows are merged in pairs, got {rows!r}.")
+            raise ValueError(
+                f"rows must be an even number of at least 2, since rows are merged in pairs, got {rows!r}."
+            )
         if self.steps:
             raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
         self._record = new_record(self.config.theta_size, window, rows)
@@ -287,8 +291,8 @@ class Agent(ABC):
         """What the constructor needs beside the world and the settings, from a file."""
         return ()
 
-    @classmethod
-    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:  # noqa: B027 (an agent may have nothing to check)
+    @classmethod  # noqa: B027 (an agent may have nothing to check)
+    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:
         """Refuse a world made from a file that is not what the file says about its spaces."""
 
     @classmethod

@@ -11,11 +11,11 @@ import numpy as np
 
 from perstep import storage
 from perstep.agents.agent import FORMAT, Agent
+from perstep.agents.arrays import has_shape
 from perstep.agents.deep_q import DeepQ
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
-from perstep.agents.arrays import has_shape
-from perstep.agents.worlds import reopen, start_anew
+from perstep.agents.worlds import reopen, say_of_reset, start_anew
 from perstep.algorithms import algorithm
 from perstep.errors import unknown
 from perstep.interaction.behaviour import NO_ACTION
@@ -33,7 +33,7 @@ def make_agent(name: str, env: World, *given: Any, **settings: Any) -> Agent:
     `given`: the policy, for the prediction algorithms.
     """
     cell = algorithm(name)
-    return AGENTS[cell.learner.agent](env, *given, **{**cell.settings, "rule": cell.rule, **settings})  # type: ignore[call-arg]
+    return AGENTS[cell.learner.agent](env, *given, **{**cell.settings, "rule": cell.rule, **settings})
 
 
 def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
@@ -63,11 +63,14 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
             agent_class._check_spaces(world, about)
         given, here = agent_class._given(arrays), agent_class._on_this_machine(config)
     with _blaming(path) if env is None else contextlib.nullcontext():
-        agent = agent_class(world, *given, **here.settings())  # type: ignore[call-arg]
+        agent = agent_class(world, *given, **here.settings())
     agent.config = config  # with the device that was asked for, where there is one again
     with _blaming(path, UNFIT if env is None else "does not fit the world that was given"):
         agent._restore(arrays, metadata)
-        start_anew((agent._world, getattr(agent, "_vector_world", None)), about, agent.steps)
+        worlds = [world for world in (agent._world, getattr(agent, "_vector_world", None)) if world is not None]
+        start_anew(worlds, about, agent.steps)
+    if worlds:
+        say_of_reset(about)
     return agent
 
 
@@ -87,7 +90,7 @@ OLD_FORMAT = 2
 
 def from_old_format(arrays: storage.Arrays) -> storage.Arrays:
     """The arrays of format 2 under their names and shapes of now. Tables kept `means`, a state without a chosen action; tiles
-    kept the values of one column; the pendulum its two numbers."""
+    kept the values of one column; the pendulum its two numbers, which are zeros in all other worlds."""
     arrays = dict(arrays)
     if "table.means" in arrays:
         arrays["table.scores"] = arrays.pop("table.means")
@@ -96,11 +99,11 @@ def from_old_format(arrays: storage.Arrays) -> storage.Arrays:
         arrays["weights.critic"] = arrays["weights.critic"][None]
         arrays["weights.numbers"] = arrays.pop("weights.estimate")[None]
         arrays["weights.scores"] = np.zeros(1)
-        state = arrays.pop("state")
-        arrays |= {
-            "place.state": state,
-            "place.observation": state.copy(),
-            "place.counters": np.array([0, NO_ACTION]),
-            "place.episode_return": np.zeros(1),
-        }
+        if (state := arrays.pop("state")).any():
+            arrays |= {
+                "place.state": state,
+                "place.observation": state.copy(),
+                "place.counters": np.array([0, NO_ACTION]),
+                "place.episode_return": np.zeros(1),
+            }
     return arrays

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from perstep import storage
 from perstep.agents.agent import Agent, Evaluation, Snapshot
 from perstep.agents.arrays import has_shape, under
-from perstep.agents.worlds import Absent, say_of_reset
+from perstep.agents.worlds import Absent
 from perstep.compiled import announce, compiled
 from perstep.config import DeepQConfig, count
 from perstep.deep.observations import Observations, observations_of
@@ -78,6 +78,10 @@ class NetworkAgent(Agent):
     @abstractmethod
     def _choose(self, points: NDArray[Any], generator: Generator, deterministic: bool) -> NDArray[np.int64]:
         """Actions, as numbers from 0, for a batch of points."""
+
+    @property
+    def compiled_world(self) -> None:
+        """None: the loop of an agent with a network is plain Python, in finite MDPs too."""
 
     @property
     def updates(self) -> int:
@@ -175,8 +179,6 @@ class NetworkAgent(Agent):
         self._network.restore(under("learner.", arrays))
         if kept := under("replay.", arrays):
             self._replay.restore(kept, self._actions.count)
-        if self._vector_world is not None:
-            say_of_reset(metadata["world"], stacklevel=4)
         if (world := self._world) is None:
             return
         if "where" in arrays:

@@ -17,8 +17,8 @@ from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count
 from perstep.environments.exact import policy_probabilities
-from perstep.environments.spaces import Numbering, numbering
 from perstep.environments.finite_world import start
+from perstep.environments.spaces import Numbering, numbering
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.policies import BOOTSTRAPS, GREEDY
@@ -110,7 +110,11 @@ class TabularAgent(Agent):
     def _follow(
         self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
     ) -> Evaluation | None:
-        return None if self.mdp is None else follow_policy(self, self.policy(deterministic), generator, picker, num_steps, kept)
+        return (
+            None
+            if self.mdp is None
+            else follow_policy(self, self.policy(deterministic), generator, picker, num_steps, kept)
+        )
 
     def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
         policy = self.policy(deterministic)

@@ -8,14 +8,13 @@ import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
 from perstep import linear, rules, storage
 from perstep.agents.agent import KEPT_REWARDS, Agent, Evaluation, Floats, Snapshot
-from perstep.agents.arrays import fill, flatten, has_shape, put, within
+from perstep.agents.arrays import fill, flatten, has_shape, under, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import ActorCriticConfig, TileConfig, TileQConfig
@@ -24,7 +23,7 @@ from perstep.environments.spaces import Numbering, numbering
 from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
-from perstep.policies import BOOTSTRAPS, GREEDY, epsilon_greedy, softmax
+from perstep.policies import BOOTSTRAPS, GREEDY, softmax
 from perstep.randomness import Generator, draw
 from perstep.tiles import TileCoder
 
@@ -101,8 +100,8 @@ class TileAgent(Agent):
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
         else:
             announce(motion_worlds.learn_in_motion)
-            say_compiled(self._opened.motion)
             world, place = self._motion
+            say_compiled(str(self.compiled_world))
             motion_worlds.learn_in_motion(
                 self._learner_number, self.config.rule_row.number, world, self._ends, self._behaviour, self._run,
                 self._record, self._generator, place, self.steps, num_steps,
@@ -164,7 +163,9 @@ class TileAgent(Agent):
         config, absent, env = self.config, self._opened.absent, self._opened.env
         name = type(self).__name__
         if self.mdp is not None:
-            raise TypeError(f"{name} reads boxes of numbers, but this world has numbered states. Use perstep.QLearning.")
+            raise TypeError(
+                f"{name} reads boxes of numbers, but this world has numbered states. Use perstep.QLearning."
+            )
         if absent is not None:
             low, high = absent.spaces["low"], absent.spaces["high"]
             actions: Numbering | None = Numbering.from_json(absent.spaces["actions"])
@@ -201,11 +202,16 @@ class TileAgent(Agent):
         super()._restore(arrays, metadata)
         fill("weights", self._run.weights, arrays)
         within("active features", self._run.weights.active, self.tiles.num_features)
-        if self._motion is not None:
-            place = self._motion[1]
-            if "place.state" in arrays:
-                fill("place", place, arrays)
+        if self._motion is None:
+            return
+        world, place = self._motion
+        if under("place.", arrays):
+            fill("place", place, arrays)
             within("chosen action", place.counters[motion_worlds.CHOSEN :], self._actions.count, least=NO_ACTION)
+        else:  # saved in a plain loop: the world starts anew
+            motion_worlds.begin_motion(
+                self._learner_number, self.config.rule_row.number, world, self._run, place, self._generator
+            )
 
     @classmethod
     def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
@@ -350,10 +356,14 @@ def as_compiled(world: Motion) -> MotionWorld:
 
 
 @functools.cache
-def say_compiled(world: Motion) -> None:
+def say_compiled(world: str) -> None:
     """Say once per world that Gymnasium's own code is not used."""
-    if world.name != "Pendulum":
-        print(f"perstep: {world.name} runs as compiled code with the same steps as Gymnasium's", file=sys.stderr, flush=True)
+    if world != "Pendulum":
+        print(
+            f"perstep: {world} runs as compiled code with the same steps as Gymnasium's",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def tile_coder(config: TileConfig, low: list[float], high: list[float]) -> TileCoder:

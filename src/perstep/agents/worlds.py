@@ -160,7 +160,6 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
 def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
     """Put a world back where it was when it was described; where that is not known, or the world is another one, it goes on
     from a fresh reset."""
-    say_of_reset(about, stacklevel=6)
     if "state" not in about:
         return
     world.reset()
@@ -175,7 +174,7 @@ def start_anew(worlds: Iterable[Any], about: dict[str, Any], steps: int) -> None
     """Give the worlds of a loaded agent that go on from a fresh reset another seed for it: what it has seen need not come again."""
     lost = about.get("resumes") == FRESH or "state" in about or about.get("kind") == "mdp"
     for world in worlds:
-        if world is None or not steps or not lost or getattr(world, "point", None) is not None:
+        if not steps or not lost or getattr(world, "point", None) is not None:
             continue
         seed = int(
             make_generator(world.first_seed, RESETS, steps)[0] >> np.uint64(34)
@@ -183,13 +182,13 @@ def start_anew(worlds: Iterable[Any], about: dict[str, Any], steps: int) -> None
         world.seed = seed + (seed == world.first_seed)
 
 
-def say_of_reset(about: dict[str, Any], stacklevel: int) -> None:
+def say_of_reset(about: dict[str, Any]) -> None:
     """Warn whoever called `load` if the world that was described will not be found as it was left."""
     if about.get("resumes") == FRESH:
         warnings.warn(
             f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world; "
             "what it has learnt is complete.",
-            stacklevel=stacklevel,
+            stacklevel=3,
         )
 
 

@@ -74,7 +74,9 @@ def d2(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settin
 def d3(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
     """Alg. 10: θ, then R̄, then the quantile Huber loss of every Ω_j against every Ω_k of S′."""
     track_rewards(rewards, reward, steps.theta, settings.reward_tracking)
-    targets = surplus(rewards, reward, look.estimate, settings)[:, None] + discounted(look.bootstrap, settings)  # (B, n)
+    targets = surplus(rewards, reward, look.estimate, settings)[:, None] + discounted(
+        look.bootstrap, settings
+    )  # (B, n)
     loss = quantile_huber(targets, look.estimate, settings.tau, settings.huber)
     return Loss(loss, targets.mean(1) - look.estimate.detach().mean(1))
 

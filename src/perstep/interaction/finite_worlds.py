@@ -14,7 +14,6 @@ from perstep.randomness import draw
 from perstep.recording import note
 
 
-
 @inlined
 def act(learner: Any, behaviour: Any, run: Any, state: Any, generator: Any) -> Any:
     """`A ← action given by π for S`."""

@@ -16,6 +16,7 @@ from perstep.recording import note, note_end
 
 Floats = NDArray[np.float64]
 
+
 class MotionWorld(NamedTuple):
     """A world of motion (environments/motion.py) and its time limit, for compiled loops."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perstep.agents.agent import Agent, Diverged
 from perstep.agents.deep_q import DeepQ
-from perstep.interaction import BadReward
+from perstep.interaction.behaviour import BadReward
 
 
 def in_words(
@@ -39,6 +39,6 @@ def is_sound(agent: Agent) -> bool:
 
 def is_bad_loss(error: ArithmeticError) -> bool:
     """Whether a deep learner met a loss that is not a number."""
-    from perstep.deep.deep_q import BadLoss  # PyTorch is here, since a deep agent is
+    from perstep.deep.learner import BadLoss  # PyTorch is here, since a deep agent is
 
     return isinstance(error, BadLoss)

@@ -17,7 +17,7 @@ from PIL import Image
 from perstep.agents.agent import Agent
 from perstep.config import count
 from perstep.environments.world_state import kinds
-from perstep.interaction import GymnasiumWorld
+from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.randomness import make_generator
 from perstep.storage import published
 
@@ -50,9 +50,7 @@ def film(
     try:
         choose = agent._chooser(make_generator(seed, 2), deterministic)  # the generator of Agent.evaluate
         with learning():
-            rewards, _ = GymnasiumWorld(stage, "continue", agent.config.reset_cost, seed).follow(
-                choose, num_steps, seed
-            )
+            rewards, _ = GymnasiumWorld(stage, agent._ends, seed).follow(choose, num_steps, seed)
     finally:
         stage.close()
     rate = float(stage.metadata.get("render_fps") or 20) / EVERY[kind]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, final
 
 from perstep.agents.agent import Agent
-from perstep.agents.making import load
+from perstep.agents.files import load
 from perstep.agents.worlds import FRESH, describe
 from perstep.config import count
 from perstep.interruption import abandoned_at_signals, deferred_signals
