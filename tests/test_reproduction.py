@@ -70,7 +70,7 @@ def test_a_failure_is_told_and_all_else_is_drawn(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(paper.PARTS, "redpill", part)
     assert reproduction.reproduce(["redpill"], "smoke", tmp_path) == 1
     told = capsys.readouterr().out
-    assert "epsilon must be a finite number between 0 and 1, but 2.0 came." in told
+    assert "epsilon must be a finite number between 0 and 1, got 2.0." in told
     assert "--retry-failed" in told
     assert "figure_3 is not drawn. All runs of redpill/differential-q" in told
     verdicts = [claim["verdict"] for claim in json.loads((tmp_path / "redpill/smoke/claims.json").read_text())]

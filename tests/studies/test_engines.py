@@ -162,7 +162,7 @@ def test_a_run_in_a_process_tells_how_far_it_is(tmp_path, monkeypatch):
     ("world", "error"),
     [
         ("Raises", "ArithmeticError: the world came to an end"),
-        ("NaN", "BadReward: At step 29 the world"),
+        ("NaN", "BadReward: At step 29 the reward must be one finite number"),
         ("Dies", "ProcessDied: its process ended by SIGKILL, perhaps for want of memory, each of 3 times."),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_failure_is_recorded_and_the_rest_goes_on(tmp_path):
     (failure,) = tally.failures
     bad = {"step_size": -1.0, "reward_ratio": 2.0}
     assert failure.path == results.path(study, bad)
-    assert failure.error == "ValueError: step_size must be a finite number above 0, but -1.0 came."
+    assert failure.error == "ValueError: step_size must be a finite number above 0, got -1.0."
     assert results.find(study, bad)["error"].null_count() == 0
     assert results.runs(study, study.tuned).height == 2
     with pytest.raises(
