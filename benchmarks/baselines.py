@@ -1,4 +1,4 @@
-"""The baselines beside what their authors published: Wan et al. (2021), Sutton & Barto (2018), and QR-DQN of sb3-contrib on MinAtar.
+"""The baselines beside what others published: Wan et al. (2021), Sutton & Barto (2018), and sb3-contrib's QR-DQN on MinAtar.
 
 The table part takes a minute. The games take an hour and are run by `python benchmarks/baselines.py games`.
 """
@@ -24,14 +24,15 @@ RATIOS = (0.125, 0.25, 0.5, 1.0, 2.0)
 
 def main(*, quick: bool) -> None:
     runs = 5 if quick else RUNS
+    loops, queue, wan = two_loop(), access_control(), "(Wan et al. 2021)"
     rows = [
-        ("two-loop, 10k steps", "Differential Q", *best(two_loop(), 10_000, runs, differential_settings()), "0.380 (Wan et al. 2021)"),
-        ("access control, 80k steps", "Differential Q", *best(access_control(), 80_000, runs, differential_settings()), "above RVI"),
-        ("access control, 80k steps", "RVI Q", *best(access_control(), 80_000, runs, rvi_settings()), "2.568 (Wan et al. 2021)"),
-    ]  # fmt: skip
+        ("two-loop, 10k", "Differential Q", *best(loops, 10_000, runs, differential_settings()), f"0.380 {wan}"),
+        ("access control, 80k", "Differential Q", *best(queue, 80_000, runs, differential_settings()), "above RVI"),
+        ("access control, 80k", "RVI Q", *best(queue, 80_000, runs, rvi_settings()), f"2.568 {wan}"),
+    ]
     table(
         f"Reward per step over the whole run, ε = 0.1, best of the grid, {runs} runs ± 95 %",
-        ("world", "algorithm", "earned", "setting", "published"),
+        ("world, steps", "algorithm", "earned", "setting", "published"),
         rows,
     )
     sarsa(quick=quick)

@@ -353,7 +353,9 @@ def test_predict_on_boxes_of_more_axes():
 
 @pytest.mark.parametrize("observation", [[0.1], [0.1, 0.2, 0.3], 0.5, [[[0.1, 0.2]]]])
 def test_points_of_another_shape(observation):
-    with pytest.raises(ValueError, match=r"An observation must have shape \(2,\), and a batch one more axis in front, got"):
+    with pytest.raises(
+        ValueError, match=r"An observation must have shape \(2,\), and a batch one more axis in front, got"
+    ):
         new_agent("actor-critic").predict(observation)
     with pytest.raises(ValueError, match="as the world's space says"):
         new_agent("actor-critic").state_value([0.1, 0.2, 0.3])
@@ -813,7 +815,9 @@ def test_unknown_world_without_a_neighbour(world):
 
 @pytest.mark.parametrize("world", [3, None, [RED_PILL], gymnasium.Env, {"id": RED_PILL}, np.zeros((2, 2, 2))])
 def test_what_is_no_world(world):
-    with pytest.raises(TypeError, match=r"A world is a Gymnasium environment, its id or a perstep\.FiniteMDP, but"):
+    with pytest.raises(
+        TypeError, match=r"A world must be a Gymnasium environment, its id or a perstep\.FiniteMDP, got"
+    ):
         perstep.QLearning(world)
 
 
@@ -853,12 +857,12 @@ def test_a_compiled_world_has_bounds_of_its_own():
         ({"tilings": 0}, "tilings must be a whole number of at least 1"),
         ({"tiles": 0}, "tiles must be a whole number of at least 1"),
         ({"tiles": (8, 0)}, "tiles must be a whole number of at least 1"),
-        ({"tiles": (8, 8, 8)}, "tiles must be one number or one for each of the 2 dimensions"),
-        ({"wrap": (2,)}, "wrap names dimensions 0 to 1, but it contains 2"),
+        ({"tiles": (8, 8, 8)}, "tiles must be one number, or one for each of the 2 dimensions"),
+        ({"wrap": (2,)}, "wrap must name dimensions from 0 to 1, got 2"),
         ({"low": (0.0,), "high": (1.0,)}, "Observations have 2 numbers, but there are bounds for 1"),
         ({"low": (0.0, 0.0, 0.0)}, "low and high must be two sequences of the same length"),
         ({"low": (5.0, 0.0)}, "low must be below high, but dimension 0 spans 5.0 to 0.6"),
-        ({"table_size": 10}, "table_size must hold at least one feature for each of the 32 tilings"),
+        ({"table_size": 10}, "table_size must be at least 1 feature for each of the 32 tilings"),
     ],
 )
 def test_impossible_tiles(settings, words):

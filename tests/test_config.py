@@ -165,7 +165,9 @@ def test_termination(value):
 
 @pytest.mark.parametrize("rule", ["differential", "d3", "rvi"])
 def test_offset_is_for_d2(rule):
-    with pytest.raises(ValueError, match=rf"The rule '{rule}' has no learned offset\. Use rule='d2', or offset_ratio=0"):
+    with pytest.raises(
+        ValueError, match=rf"The rule '{rule}' has no learned offset\. Use rule='d2', or offset_ratio=0"
+    ):
         QLearningConfig(rule=rule, offset_ratio=0.1)
     assert QLearningConfig(rule=rule, offset_ratio=0).offset_ratio == 0
     assert QLearningConfig(rule="d2", offset_ratio=0.1).offset_ratio == 0.1
@@ -249,7 +251,8 @@ def test_divided_steps():
     assert config.value_decay == perstep.Decay(0.05, 0.0)
     assert config.theta_scale == pytest.approx(0.04)
     assert ActorCriticConfig(step_size=0.4, tilings=8).value_decay == perstep.Decay(0.4, 0.0)
-    assert TileQConfig(step_size=0.4, tilings=8).value_decay == perstep.Decay(0.05, 0.0)  # divided unless told otherwise
+    # The step of TileQ is divided unless told otherwise.
+    assert TileQConfig(step_size=0.4, tilings=8).value_decay == perstep.Decay(0.05, 0.0)
 
 
 # --- What the settings mean
@@ -377,7 +380,8 @@ def test_json_with_an_unknown_setting():
 
 
 @pytest.mark.parametrize(
-    ("agent", "first"), [("QLearning", ["env"]), ("TDLearning", ["env", "policy"]), ("ActorCritic", ["env"]), ("TileQ", ["env"])]
+    ("agent", "first"),
+    [("QLearning", ["env"]), ("TDLearning", ["env", "policy"]), ("ActorCritic", ["env"]), ("TileQ", ["env"])],
 )
 def test_signatures_list_the_settings(agent, first):
     kind = getattr(perstep, agent)

@@ -35,6 +35,10 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
     "pendulum": ("ActorCritic", ["perstep/InvertedPendulum-v0"], SMALL, 700),
     "cart-pole": ("ActorCritic", ["CartPole-v1"], {**SMALL, **BOUNDS}, 257),
     "mountain-car": ("ActorCritic", ["MountainCar-v0"], SMALL, 257),
+    "tile-q": ("TileQ", ["MountainCar-v0"], {**SMALL, "epsilon": 0.3}, 257),
+    "tile-sarsa": ("TileQ", ["Acrobot-v1"], {**SMALL, "bootstrap": "sampled", "table_size": 128}, 600),
+    "sarsa-lake": ("QLearning", ["FrozenLake-v1"], {"num_quantiles": 5, "bootstrap": "sampled", "step_size": 0.1}, 257),
+    "sarsa": ("QLearning", ["perstep/AccessControl-v0"], {"num_quantiles": 5, "bootstrap": "sampled"}, 700),
 }
 RULES = ["differential", "d2", "d3"]
 ALL = [(name, rule) for name in CASES for rule in RULES]
@@ -118,7 +122,8 @@ def test_same_seed_same_bits_other_seed_other_life(tmp_path, bits, name, rule):
     for seed in (3, 4):
         make(name, rule, seed=seed).learn(200).save(tmp_path / "a.safetensors")
         arrays, _ = read(tmp_path / "a.safetensors")
-        lives.append(arrays["table.visits" if "table.visits" in arrays else "weights.actor"].tolist())
+        learnt = {"TileQ": "weights.critic", "ActorCritic": "weights.actor"}
+        lives.append(arrays[learnt.get(CASES[name][0], "table.visits")].tolist())
     assert lives[0] != lives[1]
 
 
@@ -144,6 +149,16 @@ def test_a_file_at_any_moment_goes_on(tmp_path, bits, name, steps):
     assert bits(perstep.load(tmp_path / "half.safetensors").learn(150)) == bits(make(name, "d2").learn(steps + 150))
 
 
+@pytest.mark.parametrize("name", ["pendulum", "cart-pole", "mountain-car", "tile-q", "tile-sarsa"])
+@pytest.mark.parametrize("steps", [0, 1, 37, 250])
+def test_a_file_of_tiles_in_a_plain_loop_goes_on(tmp_path, bits, monkeypatch, name, steps):
+    monkeypatch.setattr("perstep.agents.worlds.compiled_world", lambda env: None)
+    whole = make(name, "d2").learn(steps + 150)
+    assert whole.compiled_world is None
+    make(name, "d2").learn(steps).save(tmp_path / "half.safetensors")
+    assert bits(perstep.load(tmp_path / "half.safetensors").learn(150)) == bits(whole)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_saving_changes_nothing(tmp_path, bits, name):
     agent, twin = make(name, "d3").learn(100), make(name, "d3").learn(100)
@@ -162,7 +177,7 @@ def test_interleaved_agents_are_each_alone(bits):
         assert [bits(agent) for agent in together] == alone
 
 
-@pytest.mark.parametrize("name", ["td", "q", "pendulum", "q-lake"])
+@pytest.mark.parametrize("name", ["td", "q", "pendulum", "q-lake", "tile-sarsa"])
 def test_threads_change_nothing(bits, name):
     def crowd():
         return [make(name, rule, seed=seed) for seed in range(3) for rule in RULES]
@@ -192,7 +207,7 @@ def test_global_randomness_is_neither_read_nor_moved(bits, name):
         before = random.getstate(), np.random.get_state()  # noqa: NPY002
         agent = make(name, "d3").learn(120)
         agent.evaluate(50)
-        agent.predict(np.zeros(agent.tiles.dimensions) if isinstance(agent, perstep.ActorCritic) else 0)
+        agent.predict(np.zeros(agent.tiles.dimensions) if hasattr(agent, "tiles") else 0)
         found.append(bits(agent))
         after = random.getstate(), np.random.get_state()  # noqa: NPY002
         assert before[0] == after[0]
@@ -237,6 +252,8 @@ def test_a_bare_world_is_evaluated_without_a_limit():
     # Nobody reaches the top by chance; the registered world cuts it short after 200 steps, the bare one never.
     for env, episodes in ((gymnasium.make("MountainCar-v0"), 2), (gymnasium.make("MountainCar-v0").unwrapped, 0)):
         assert len(perstep.ActorCritic(env, tilings=2).evaluate(450).episode_returns) == episodes
+        plain = perstep.ActorCritic(TransformReward(env, lambda reward: reward), tilings=2)
+        assert len(plain.evaluate(450).episode_returns) == episodes
 
 
 def test_a_finite_mdp_comes_back_whole(tmp_path, bits):

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from unittest import mock
 
 import gymnasium
 import numpy as np
@@ -273,12 +274,25 @@ def saved(tmp_path_factory):
         "lake td": perstep.TDLearning("FrozenLake-v1", np.zeros(16, int), num_quantiles=3),
         "pendulum": perstep.ActorCritic("perstep/InvertedPendulum-v0", tilings=4, tiles=2, num_quantiles=3),
         "car": perstep.ActorCritic("MountainCar-v0", tilings=4, tiles=2, num_quantiles=3),
+        "car q": perstep.TileQ("MountainCar-v0", rule="d3", tilings=4, tiles=2, num_quantiles=3, bootstrap="sampled"),
     }
+    with plain_loop("plain car"):
+        agents["plain car"] = perstep.ActorCritic("MountainCar-v0", tilings=4, tiles=2, num_quantiles=3)
     folder, files = tmp_path_factory.mktemp("agents"), {}
     for name, agent in agents.items():
         agent.record_every(1, rows=8).learn(50).save(folder / "a.safetensors")
         files[name] = read(folder / "a.safetensors")
     return files
+
+
+NAMES = ["q", "td", "lake", "pendulum", "car", "car q", "plain car"]
+
+
+def plain_loop(name):
+    """The world of the file "plain car" is not compiled."""
+    if name == "plain car":
+        return mock.patch("perstep.agents.worlds.compiled_world", return_value=None)
+    return contextlib.nullcontext()
 
 
 def changed(saved, name, path=(), value=None, arrays=None):
@@ -301,17 +315,21 @@ def changed(saved, name, path=(), value=None, arrays=None):
     return new_arrays, metadata
 
 
-def load_changed(tmp_path, *args, **kwargs):
-    write(tmp_path / "a.safetensors", *changed(*args, **kwargs))
-    return perstep.load(tmp_path / "a.safetensors")
+def load_changed(tmp_path, saved, name, *args, **kwargs):
+    write(tmp_path / "a.safetensors", *changed(saved, name, *args, **kwargs))
+    with plain_loop(name):
+        return perstep.load(tmp_path / "a.safetensors")
 
 
 def test_unchanged_they_load(tmp_path, saved):
     for name in saved:
-        assert load_changed(tmp_path, saved, name).steps == 50
+        agent = load_changed(tmp_path, saved, name)
+        assert agent.steps == 50
+        assert (agent.compiled_world == "MountainCar") == name.startswith("car")
+        assert ("state" in saved[name][1]["world"]) == (name in ("lake", "lake td", "plain car"))
 
 
-@pytest.mark.parametrize("name", ["q", "td", "lake", "pendulum", "car"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("key", ["format", "agent", "config", "steps", "world"])
 @pytest.mark.parametrize("value", [..., None, [1], "x", -1, 1.5, {}, {"x": 1}, False], ids=repr)
 def test_top_level_entries(tmp_path, saved, name, key, value):
@@ -325,14 +343,17 @@ def test_unknown_agent(tmp_path, saved, agent):
         load_changed(tmp_path, saved, "q", ("agent",), agent)
 
 
-@pytest.mark.parametrize("kind", ["TDLearning", "ActorCritic"])
-def test_another_agents_file(tmp_path, saved, kind):
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("q", "TDLearning"), ("q", "ActorCritic"), ("q", "TileQ"), ("car", "TileQ"), ("car q", "ActorCritic")],
+)
+def test_another_agents_file(tmp_path, saved, name, kind):
     with pytest.raises(BadFile):
-        load_changed(tmp_path, saved, "q", ("agent",), kind)
+        load_changed(tmp_path, saved, name, ("agent",), kind)
 
 
 def test_newer_format(tmp_path, saved):
-    with pytest.raises(BadFile, match=r"has format 99, but this perstep reads format \d+"):
+    with pytest.raises(BadFile, match=r"has format 99, but this perstep reads the formats \d+ and \d+\. Load it with"):
         load_changed(tmp_path, saved, "q", ("format",), 99)
 
 
@@ -385,18 +406,20 @@ def test_impossible_settings(tmp_path, saved, key, value):
         ("huber", None),
     ],
 )
-def test_impossible_tiles(tmp_path, saved, key, value):
+@pytest.mark.parametrize("name", ["car", "car q", "plain car"])
+def test_impossible_tiles(tmp_path, saved, name, key, value):
     if (key, value) == ("table_size", 10**9):
-        assert load_changed(tmp_path, saved, "car", ("config", key), value).tiles.num_features == 4 * 3 * 3
+        assert load_changed(tmp_path, saved, name, ("config", key), value).tiles.num_features == 4 * 3 * 3
         return  # larger than the full table, so it changes nothing
     with pytest.raises(BadFile):
-        load_changed(tmp_path, saved, "car", ("config", key), value)
+        load_changed(tmp_path, saved, name, ("config", key), value)
 
 
-@pytest.mark.parametrize("name", ["q", "td", "lake", "pendulum", "car"])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_array_is_needed_in_its_shape(tmp_path, saved, name):
     for key, array in saved[name][0].items():
-        cases = [..., np.concatenate([array, array]), np.zeros((0,), array.dtype)]
+        longer = np.concatenate([array, array, np.zeros((1, *array.shape[1:]), array.dtype)])
+        cases = [..., longer, np.zeros((0,), array.dtype)]
         if not key.startswith(("mdp.", "policy")):  # these are read as they are given: numbers of any kind
             cases.append(array.astype(np.float32))
         for case in cases:
@@ -406,19 +429,24 @@ def test_every_array_is_needed_in_its_shape(tmp_path, saved, name):
 
 @pytest.mark.parametrize("number", [-1, 10**9, -(2**63), 2**63 - 1])
 def test_places_outside_the_arrays(tmp_path, saved, number):
-    # Compiled code does not look before it writes.
+    # Compiled code does not look before it writes. A chosen action of −1 is none, and allowed.
+    tiles, beyond = ("pendulum", "car", "car q", "plain car"), -2 if number == -1 else number
     for name, arrays in (
-        ("q", {"state": np.array([number])}),
-        ("td", {"state": np.array([number])}),
+        ("q", {"place": np.array([number, 0])}),
+        ("td", {"place": np.array([number, 0])}),
+        ("q", {"place": np.array([0, beyond])}),
+        ("td", {"place": np.array([0, beyond])}),
         ("q", {"record.cursor": np.array([1, number, 0])}),
         ("q", {"record.cursor": np.array([number, 1, number])}),
         ("q", {"record.cursor": np.array([1, 0, number])}),
-        ("pendulum", {"weights.active": np.full(4, number)}),
-        ("car", {"weights.active": np.full(4, number)}),
+        *((name, {"weights.active": np.full(4, number)}) for name in tiles),
+        ("pendulum", {"place.counters": np.array([0, beyond])}),
+        ("car", {"place.counters": np.array([0, beyond])}),
+        ("car q", {"place.counters": np.array([0, beyond])}),
     ):
         with pytest.raises(BadFile):
             load_changed(tmp_path, saved, name, arrays=arrays)
-    for name in ("lake", "lake td"):
+    for name in ("lake", "lake td", "plain car"):
         for key in ("point", "action"):
             with pytest.raises(BadFile):
                 load_changed(tmp_path, saved, name, ("world", key), number)
@@ -434,10 +462,11 @@ def test_next_states_outside_the_world(tmp_path, saved):
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_estimates_that_are_no_numbers_harm_nobody(tmp_path, saved, number):
     # They may be what somebody's agent has come to: it says so when it learns, and learns on if told to.
-    for name, key in (("q", "table.values"), ("pendulum", "weights.critic"), ("q", "rewards.theta")):
+    places = ("q", "table.values"), ("pendulum", "weights.critic"), ("car q", "weights.critic"), ("q", "rewards.theta")
+    for name, key in places:
         array = saved[name][0][key]
         agent = load_changed(tmp_path, saved, name, arrays={key: np.full(array.shape, number)})
-        with pytest.raises(ArithmeticError, match="run away to infinity"):
+        with pytest.raises(ArithmeticError, match="the estimates are NaN or infinite"):
             agent.learn(50)
         agent.may_diverge = True
         assert agent.learn(50).steps > 100
@@ -543,7 +572,7 @@ def places(value, path=()):
 JSON = st.sampled_from([None, True, -1, 0, 1, 3, 10**20, 0.5, "", "d3", "x", [], [1], {}, {"scale": 1}])
 
 
-@pytest.mark.parametrize("name", ["q", "td", "lake", "pendulum", "car"])
+@pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 def test_any_entry_replaced_is_an_agent_or_a_sentence(tmp_path, saved, name, data):
@@ -558,11 +587,11 @@ def test_any_entry_replaced_is_an_agent_or_a_sentence(tmp_path, saved, name, dat
 def test_a_world_that_does_not_fit(tmp_path):
     path = tmp_path / "a.safetensors"
     perstep.QLearning("FrozenLake-v1", num_quantiles=3).learn(10).save(path)
-    with pytest.raises(TypeError, match="A world is a Gymnasium environment"):
+    with pytest.raises(TypeError, match="A world must be a Gymnasium environment"):
         perstep.load(path, env=3)
     with pytest.raises(TypeError, match="discrete observations"):
         perstep.load(path, env="CartPole-v1")
     with pytest.raises(UnknownName, match="Did you mean 'FrozenLake-v1'"):
         perstep.load(path, env="FrozenLak-v1")
-    with pytest.raises(BadFile, match=r"table.values as float64 \(500, 6, 1\), but float64 \(16, 4, 1\) is there"):
+    with pytest.raises(BadFile, match=r"table.values as float64 \(500, 6, 1\), but it holds float64 \(16, 4, 1\)"):
         perstep.load(path, env="Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3")

@@ -1,6 +1,6 @@
 """Quantile regression (the paper's Eq. 6): levels τ, the pulls of its losses, and the tracking of reward quantiles θ.
 
-A pull is minus the slope of a loss: what `estimate += step * pull` adds for one target.
+A pull is minus the slope of a loss: an estimate moves by `estimate += step * pull`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def levels(count: int) -> NDArray[np.float64]:
 
 @compiled
 def mean(x: Any) -> Any:
-    """The mean, summed in four lanes: a fixed order (the same bits on every machine) without one long chain of additions."""
+    """The mean, as four partial sums: a fixed order (the same bits on every machine) without one long chain of additions."""
     count = x.shape[0]
     if count == 1:
         return x[0]
@@ -47,7 +47,7 @@ def track(theta: Any, tau: Any, reward: Any, step: Any) -> None:
 
 @compiled
 def track_share(theta: Any, tau: Any, rewards: Any, step: Any) -> None:
-    """`track` by many rewards at once, against the same θ: θ_i += α_θ (τ_i − share of the rewards below θ_i)."""
+    """`track` for several rewards at once and the same θ: θ_i += α_θ (τ_i − share of the rewards below θ_i)."""
     count = rewards.shape[0]
     for i in range(theta.shape[0]):
         below = 0
@@ -58,7 +58,8 @@ def track_share(theta: Any, tau: Any, rewards: Any, step: Any) -> None:
 
 @compiled
 def sort_between_infinities(x: Any, out: Any) -> None:
-    """Copy x, sorted, to out[1:-1] and bound it by ∓∞. Quantiles are nearly in order, and insertion sort is linear there."""
+    """Copy x in ascending order to out[1:-1], between −∞ and ∞. Insertion sort takes linear time on quantiles, which are nearly
+    in order."""
     count = x.shape[0]
     out[0] = -np.inf
     for i in range(count):
@@ -73,10 +74,10 @@ def sort_between_infinities(x: Any, out: Any) -> None:
 
 @compiled
 def walk(ordered: Any, place: Any, bar: Any) -> Any:
-    """How many of the numbers between the infinities are below the bar, sought from the last answer on."""
+    """How many of the ordered numbers are below `bar`, searched from the last answer, `place`."""
     while ordered[place + 1] < bar:
         place += 1
-    while place > 0 and ordered[place] >= bar:  # a bar of −∞ is above nothing, not even the lower end
+    while place > 0 and ordered[place] >= bar:  # no number is below a bar of −∞
         place -= 1
     return place
 
@@ -85,8 +86,8 @@ def walk(ordered: Any, place: Any, bar: Any) -> Any:
 def quantile_pulls(shift: Any, targets: Any, estimates: Any, tau: Any, ordered: Any, pulls: Any) -> None:
     """Pull of the quantile loss on every estimate, averaged over all targets: (1/n) Σ_k [τ_j − 1{shift + y_k − x_j < 0}].
 
-    The sum is a count of the targets below x_j. With the targets in order, the count of one estimate is a step or two
-    from that of the last, so all n cost O(n) after the sort instead of n² comparisons.
+    The sum counts the targets below x_j. With ordered targets, the count of one estimate is close to that of the one before,
+    so all n counts cost O(n) after the sort instead of n² comparisons.
     """
     share = 1.0 / targets.shape[0]
     sort_between_infinities(targets, ordered)
@@ -103,16 +104,16 @@ def huber_pulls(
     """Pull of the quantile Huber loss on every estimate, averaged over all targets: (1/n) Σ_k |τ_j − 1{x<0}| clip(x, ±λ) with
     x = shift + y_k − x_j.
 
-    With the targets in order, those more than λ below an estimate, below it, and up to λ above it are three counts that
-    walk along with the estimates; running sums of the targets give the rest: O(n) after the sort instead of n² terms.
+    With ordered targets, three counts move along with the estimates: targets more than λ below, below, and up to λ above.
+    Running sums of the targets give the rest: O(n) after the sort instead of n² terms.
     """
     count = targets.shape[0]
     sort_between_infinities(targets, ordered)
-    middle = ordered[(count + 1) // 2]  # sums of distances from it keep their digits, wherever the values have drifted
+    middle = ordered[(count + 1) // 2]  # sums of distances from it stay precise when the values are far from 0
     sums[0] = 0.0
     for k in range(count):
         sums[k + 1] = sums[k] + (ordered[k + 1] - middle)
-    far, below, near = 0, 0, 0  # how many targets are under bar − λ, bar, bar + λ
+    far, below, near = 0, 0, 0  # how many targets are below bar − λ, bar, bar + λ
     for j in range(estimates.shape[0]):
         bar = estimates[j] - shift
         far = walk(ordered, far, bar - huber)

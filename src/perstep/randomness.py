@@ -1,7 +1,7 @@
 """Random numbers inside compiled loops: xoshiro256++ with a state of four words, uniforms and normals.
 
-Four plain words make a run's randomness a value: copied, saved and resumed to the bit, owned by one run and by nothing else.
-docs/decisions/0002-generator.md says why this and not NumPy's generator (about twice the speed of a whole step).
+The state of a generator is four plain words, so it can be copied, saved and restored to the bit, and one run owns it alone.
+docs/decisions/0002-generator.md says why NumPy's generator is not used (a whole step takes half the time).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EDGES, _HEIGHTS = _ziggurat()
 
 
 def make_generator(seed: int, *branch: int) -> Generator:
-    """A generator of its own for every tuple of non-negative integers, such as (seed, purpose)."""
+    """The generator of a tuple of non-negative integers, such as (seed, purpose); every tuple has its own."""
     sequence = np.random.SeedSequence(seed, spawn_key=branch)  # SeedSequence((5,)) would equal SeedSequence((5, 0))
     return np.asarray(sequence.generate_state(4, np.uint64), np.uint64)
 
@@ -63,7 +63,7 @@ def uniform(generator: Any) -> Any:
 
 @compiled
 def normal(generator: Any) -> Any:
-    """A standard normal by the ziggurat: in 99 of 100 draws one word, one product and one comparison."""
+    """A standard normal number by the ziggurat method: 99 of 100 draws take one word, one product and one comparison."""
     while True:
         word = next_word(generator)
         layer = np.int64(word & np.uint64(0xFF))

@@ -1,4 +1,4 @@
-"""Step sizes: constant, or falling as c / (1 + ν)^p with the visits ν, and the paper's assumptions on them as checks (App. B)."""
+"""Step sizes: constant, or falling as c / (1 + ν)^p with the visits ν; and the paper's assumptions on them as checks (App. B)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Decay:
 
 
 def is_finite(value: object) -> bool:
-    """Whether it is a real number that a float can hold; NumPy's are, True and False are not."""
+    """Whether it is a finite real number, of Python or NumPy; True and False do not count."""
     try:
         return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -56,8 +56,8 @@ def step_size(scale: Any, power: Any, visits: Any) -> Any:
 def assumptions(value: float | Decay, reward: float | Decay) -> dict[str, bool]:
     """Which of Appendix B's step-size assumptions a pair (α for the values, α_θ for the reward quantiles) meets.
 
-    For c / (1 + n)^p each has a closed answer. Not all can hold within this family, since diverging and evenly spread
-    sums leave p = 1 to both schedules and a vanishing ratio needs two powers: docs/decisions/0003-schedules.md.
+    For c / (1 + n)^p each assumption has a closed answer. Not all of them can hold in this family: the conditions on the sums
+    require p = 1 for both schedules, and a vanishing ratio requires two different powers (docs/decisions/0003-schedules.md).
     """
     alpha, alpha_theta = as_decay(value).power, as_decay(reward).power
     return {

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled
 
-LARGEST_TABLE = 2**27  # a weight each in float64 is one GiB; beyond this nobody wants the full table unasked
+LARGEST_TABLE = 2**27  # features: one weight each is one GiB; a larger table must be hashed
 
 _NO_BOUND = 1e30  # worlds that mean infinity may write the largest float instead
 
@@ -46,8 +46,8 @@ class Tiling(NamedTuple):
 def active_tiles(tiling: Any, point: Any, out: Any) -> Any:
     """Fill `out` (K,) with the active feature of each tiling at `point` (D,).
 
-    Returns how many coordinates lay outside the box and were clipped to it. A wrapped coordinate is never outside,
-    unless it is infinite; that, and a coordinate that is not a number, counts as clipped and goes to the lower bound.
+    Returns how many coordinates were outside the box and were clipped to it. A wrapped coordinate is outside only if it is
+    infinite. An infinite wrapped coordinate and a NaN count as clipped and go to the lower bound.
     """
     tilings = len(tiling.start)
     hashed = tiling.slots > 0
@@ -107,49 +107,49 @@ class TileCoder:
     """
 
     low: Sequence[float] | NDArray[Any]
-    """Lower bounds, one a dimension."""
+    """Lower bounds, one per dimension."""
     high: Sequence[float] | NDArray[Any]
-    """Upper bounds, one a dimension; the bound itself belongs to the box. Points outside are clipped."""
+    """Upper bounds, one per dimension; the bound itself belongs to the box. Points outside are clipped."""
     tilings: int = 32
     """Number of grids. Best a power of two, at least four times the number of dimensions (Sutton & Barto, §9.5.4)."""
     tiles: int | Sequence[int] = 8
-    """Tiles across the box in every dimension, or one number a dimension."""
+    """The number of tiles across the box in every dimension, or one number per dimension."""
     wrap: Sequence[int] = ()
-    """Dimensions that close on themselves, as an angle does: there `high` is the same place as `low`."""
+    """Periodic dimensions, such as angles: there `high` is the same point as `low`."""
     table_size: int | None = None
-    """The most features there may be. Where the full table has more, each tiling is hashed into its share of this size
-    (rounded down to a multiple of `tilings`). None: the full table."""
+    """The largest number of features. If the full table has more, each tiling is hashed into its share of this size (rounded
+    down to a multiple of `tilings`). None: always the full table."""
 
     def __post_init__(self) -> None:
         low, high = _bounds(self.low, self.high)
         dimensions = len(low)
         if self.tilings < 1 or self.tilings != int(self.tilings):
-            raise ValueError(f"tilings must be a whole number from 1 up, but it is {self.tilings}; the paper uses 32.")
+            raise ValueError(f"tilings must be a whole number of at least 1, got {self.tilings}. The paper uses 32.")
         tiles = np.broadcast_to(self.tiles, dimensions) if np.ndim(self.tiles) == 0 else np.asarray(self.tiles)
         if tiles.shape != (dimensions,):
             raise ValueError(
-                f"tiles must be one number or one for each of the {dimensions} dimensions, but it is {self.tiles}; "
-                f"give for instance tiles={(8,) * dimensions}."
+                f"tiles must be one number, or one for each of the {dimensions} dimensions, got {self.tiles}. "
+                f"Give for instance tiles={(8,) * dimensions}."
             )
         if not np.issubdtype(tiles.dtype, np.integer) or (tiles < 1).any():
             raise ValueError(
-                f"tiles must be whole numbers from 1 up, but it is {self.tiles}; "
-                f"leave a dimension that should not count out of the point instead."
+                f"tiles must be whole numbers of at least 1, got {self.tiles}. "
+                f"Leave a dimension that should not count out of the point."
             )
         for d in self.wrap:
             if d not in range(dimensions):
                 raise ValueError(
-                    f"wrap names dimensions 0 to {dimensions - 1}, but it contains {d}; "
-                    f"leave it out, or give low and high for that dimension too."
+                    f"wrap must name dimensions from 0 to {dimensions - 1}, got {d}. "
+                    f"Leave it out, or give low and high for that dimension too."
                 )
         if self.table_size is not None and self.table_size < self.tilings:
             raise ValueError(
-                f"table_size must hold at least one feature for each of the {self.tilings} tilings, "
-                f"but it is {self.table_size}; give a larger table or fewer tilings."
+                f"table_size must be at least 1 feature for each of the {self.tilings} tilings, "
+                f"got {self.table_size}. Give a larger table or fewer tilings."
             )
         if self.table_size is not None and self.table_size // self.tilings >= 2**32:
             raise ValueError(
-                f"table_size must stay below 2³² features a tiling, but it is {self.table_size}; give a smaller table."
+                f"table_size must be below 2³² features per tiling, got {self.table_size}. Give a smaller table."
             )
         for name, value in (  # plain tuples: equal coders compare equal, and hash
             ("low", tuple(map(float, low))),
@@ -161,8 +161,8 @@ class TileCoder:
             object.__setattr__(self, name, value)
         if self.table_size is None and self.full_size > LARGEST_TABLE:
             raise ValueError(
-                f"The full table of this coder would have {self.full_size} features; "
-                f"give table_size=, for instance {LARGEST_TABLE // 8}, to hash the tiles into that many."
+                f"The full table of this coder would have {self.full_size} features. "
+                f"Give table_size=, for instance {LARGEST_TABLE // 8}, to hash the tiles into that many."
             )
 
     @property
@@ -172,7 +172,7 @@ class TileCoder:
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """Tiles of one tiling along each dimension, (D,): one more than asked for where the grid is displaced."""
+        """The number of tiles of one tiling along each dimension, (D,): one more than `tiles` where the grid is displaced."""
         assert isinstance(self.tiles, tuple)
         displaced = self.tilings > 1
         return tuple(n + (displaced and d not in self.wrap) for d, n in enumerate(self.tiles))
@@ -223,43 +223,43 @@ class TileCoder:
         )
 
     def active(self, point: Sequence[float] | NDArray[Any]) -> NDArray[np.int64]:
-        """The active features at `point` (D,), one a tiling, (tilings,). A point outside the box is clipped to it."""
+        """The active features at `point` (D,), one per tiling, (tilings,). A point outside the box is clipped to it."""
         place = np.asarray(point, dtype=np.float64)
         if place.shape != (self.dimensions,):
             raise ValueError(
-                f"A point must have shape {(self.dimensions,)}, one number a dimension, but it has shape {place.shape}."
+                f"A point must have shape {(self.dimensions,)}, one number per dimension, got shape {place.shape}."
             )
         if np.isnan(place).any():
-            raise ValueError(f"A point must be made of numbers, but it is {place}; look where the NaN comes from.")
+            raise ValueError(f"A point must not contain NaN, got {place}. Find out where the NaN comes from.")
         out = np.empty(self.tilings, dtype=np.int64)
         active_tiles(self.arrays, place, out)
         return out
 
 
 def _bounds(low: Any, high: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The bounds as arrays (D,), or a ValueError that says what a box needs."""
+    """The bounds as arrays (D,); a ValueError if they are not those of a box."""
     lower, upper = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
     if lower.ndim != 1 or lower.shape != upper.shape or not lower.size:
         raise ValueError(
-            f"low and high must be two sequences of the same length, one number a dimension, but their shapes are "
-            f"{lower.shape} and {upper.shape}; give for instance low=(-1.0, 0.0), high=(1.0, 5.0)."
+            f"low and high must be two sequences of the same length, one number per dimension, got shapes "
+            f"{lower.shape} and {upper.shape}. Give for instance low=(-1.0, 0.0), high=(1.0, 5.0)."
         )
     for d, (a, b) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
         if not (abs(a) < _NO_BOUND and abs(b) < _NO_BOUND):
             raise ValueError(
-                f"low and high must be finite, but dimension {d} spans {a} to {b}; give as low= and high= the range "
-                f"that the coordinate really visits (a point beyond is clipped to it), or transform it first."
+                f"low and high must be finite, but dimension {d} spans {a} to {b}. Give as low= and high= the range "
+                f"that the coordinate really visits (points outside are clipped to it), or transform it first."
             )
         if a >= b:
-            raise ValueError(f"low must be below high, but dimension {d} spans {a} to {b}; exchange or widen them.")
+            raise ValueError(f"low must be below high, but dimension {d} spans {a} to {b}. Exchange or widen them.")
     return lower, upper
 
 
 def _displacements(dimensions: int, tilings: int) -> list[int]:
     """Steps from one tiling to the next: the first odd numbers 1, 3, 5, … that share no factor with `tilings`.
 
-    Asymmetric, so that tilings do not line up along the diagonal (Sutton & Barto 2018, §9.5.4). A common factor would
-    make displacements repeat: with 3 tilings the usual 3 would never displace the second dimension at all.
+    They are asymmetric, so that tilings do not line up along the diagonal (Sutton & Barto 2018, §9.5.4). A common factor would
+    make displacements repeat: with 3 tilings, the usual 3 would not displace the second dimension at all.
     """
     found: list[int] = []
     odd = 1

@@ -19,7 +19,7 @@ from test_architecture import BLOCK_EXTRAS
 
 torch = pytest.importorskip("torch")
 from perstep.deep import losses  # noqa: E402
-from perstep.deep.learner import BadLoss
+from perstep.deep.learner import BadLoss  # noqa: E402
 from perstep.deep.q_learning import DeepQLearner  # noqa: E402
 
 RULES = ["differential", "d2", "d3"]
@@ -293,7 +293,7 @@ def test_prediction_one_and_many():
     assert agent.return_quantiles(points[0], 1).mean() == pytest.approx(agent.action_values(points[0])[1], abs=1e-6)
     assert agent.policy(points[0]).sum() == pytest.approx(1.0)
     with pytest.raises(
-        ValueError, match=r"An observation has shape \(4,\), a batch one dimension more, but \(2,\) came"
+        ValueError, match=r"An observation must have shape \(4,\), and a batch one more axis in front, got \(2,\)"
     ):
         agent.predict([0.0, 1.0])
 
@@ -359,7 +359,7 @@ def test_continuous_actions_are_refused():
         ({"precision": "float16"}, "There is no precision 'float16'"),
         ({"reward_tracking": "persample"}, "Did you mean 'per-sample'"),
         ({"hidden": (0,)}, "hidden must be a whole number of at least 1"),
-        ({"network": "atari"}, "sees images of at least 36×36 pixels"),
+        ({"network": "atari"}, "needs images of at least 36×36 pixels"),
         ({"rule": "d3", "offset_ratio": 0.1}, "The rule 'd3' has no learned offset"),
         ({"batchsize": 3}, "Did you mean 'batch_size'"),
     ],
@@ -380,7 +380,9 @@ def test_without_torch_the_error_says_what_to_install():
     code = f"{BLOCK_EXTRAS}\nimport perstep\nperstep.QLearning('perstep/TwoLoop-v0').learn(10)\nperstep.DeepQ('CartPole-v1')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode != 0
-    assert "ImportError: perstep.DeepQ needs PyTorch, which is not installed: pip install 'perstep[deep]'" in done.stderr
+    assert (
+        "ImportError: perstep.DeepQ needs PyTorch, which is not installed: pip install 'perstep[deep]'" in done.stderr
+    )
 
 
 def test_signature_lists_the_settings():

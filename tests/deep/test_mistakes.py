@@ -30,7 +30,7 @@ MISTAKES = {
     "Pendulum-v1": "DeepQ needs a Discrete action space, but this world has Box(-2.0, 2.0, (1,), float32)",
     "Blackjack-v1": "this world has Tuple(Discrete(32), Discrete(11), Discrete(2)). Wrap it with",
     "ALE/Breakot-v5": "no world 'ALE/Breakot-v5'. Did you mean 'ALE/Breakout-v5'?",
-    "BreakoutNoFrameskip-v4": "'BreakoutNoFrameskip-v4' is 'ALE/Breakout-v5' here, whose frame skip",
+    "BreakoutNoFrameskip-v4": "Use 'ALE/Breakout-v5' instead of 'BreakoutNoFrameskip-v4': frame skip",
     "perstep/MinAtar-Brekout-v0": "Did you mean 'perstep/MinAtar-Breakout-v0'?",
     f"{BREAKOUT} --replay-capacity 1e9": "A replay of 1,000,000,000 transitions needs 7",
     f"{BREAKOUT} --world-settings fire=always": "There is no fire 'always'. Known: life, never, start",
@@ -196,7 +196,7 @@ def test_an_observation_that_is_no_number_stops_and_saves(
     words = ["train", "d2-deep-q", "troubled_worlds:Huge-v0", *SMALL, "--steps", "1000", "--out", str(tmp_path)]
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"perstep: Stopped at step {BAD_STEP - 1}. An observation should hold finite numbers")
+    assert said.startswith(f"perstep: Stopped at step {BAD_STEP - 1}. An observation must hold finite numbers")
     assert said.endswith(f"The checkpoint is {tmp_path / training.AGENT}\n")
     assert storage.read(tmp_path / training.AGENT)[1]["steps"] == BAD_STEP - 1
 
@@ -218,7 +218,7 @@ def test_estimates_that_run_away_leave_the_last_checkpoint(tmp_path: Path, capsy
             np.zeros(4),
             r"has shape \(3,\), a batch one dimension more, but \(4,\) came",
         ),
-        (gymnasium.spaces.Discrete(3, start=1), 0, "An observation is a number from 1 to 3, but 0 came"),
+        (gymnasium.spaces.Discrete(3, start=1), 0, "An observation must be a number from 1 to 3, got 0"),
     ],
 )
 def test_a_world_that_is_not_what_it_says(space: gymnasium.Space, observation: object, sentence: str) -> None:

@@ -99,7 +99,7 @@ def test_four_dimensions_are_refused():
 
 
 def test_network_for_images_refuses_vectors():
-    with pytest.raises(ValueError, match=r"sees images of at least 36×36 pixels, but observations are \(4,\)"):
+    with pytest.raises(ValueError, match=r"needs images of at least 36×36 pixels, got observations \(4,\)"):
         make_network("atari", (4,), (), 2, 1)
     with pytest.raises(ValueError, match="There is no network 'lstm'"):
         make_network("lstm", (4,), (), 2, 1)

@@ -202,7 +202,9 @@ def test_an_evaluation_has_the_agent_s_seed_and_leaves_learning_its_own():
 def test_unknown_mode_is_refused():
     env = vector(MODES[0], 1)
     env.metadata = {}
-    with pytest.raises(ValueError, match="got None. Without it, the extra steps after the ends of episodes cannot be recognized"):
+    with pytest.raises(
+        ValueError, match=r"got None\. Without it, the extra steps after the ends of episodes cannot be"
+    ):
         autoreset_mode(env)
 
 

@@ -1,4 +1,4 @@
-"""What `env` may be: a finite MDP, a Gymnasium environment or its id; how a world is named in a file, and found again."""
+"""What `env` may be (a finite MDP, a Gymnasium environment or its id), and how a file describes the world of an agent."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ if TYPE_CHECKING:
 
     World: TypeAlias = str | gymnasium.Env[Any, Any] | FiniteMDP
 
-RESETS = 4  # branch of the generators that give the seeds of resets after a load
-FRESH = "from a fresh reset"  # how a world goes on whose state is not known
-TRUSTED = ("perstep.", "gymnasium.envs.")  # where a world named in a file may come from: nothing else is imported
+RESETS = 4  # purpose of the generators that give the seeds of resets after a load
+FRESH = "from a fresh reset"  # how a world goes on if its state is not known
+TRUSTED = (
+    "perstep.",
+    "gymnasium.envs.",
+)  # modules that a world named in a file may come from: nothing else is imported
 
 
 @dataclass(frozen=True)
 class Absent:
-    """A world that a saved agent lived in and that is not here: it can answer what it has learnt, not go on."""
+    """The world of a saved agent that cannot be made here: the agent can answer what it has learnt, but not go on."""
 
     name: str
     spaces: dict[str, Any]
 
     def error(self) -> RuntimeError:
-        """What to say to one who wants to go on."""
+        """The error for an attempt to go on."""
         return RuntimeError(
             f"This agent was saved in {self.name}, which cannot be made from the file alone. "
             "Make the world and give it: perstep.load(path, env=env)."
@@ -58,7 +61,7 @@ class Opened:
 
 
 def open_world(env: World | Absent) -> Opened:
-    """Look behind `env` for something that compiled loops can run."""
+    """Find what compiled loops can run behind `env`."""
     import gymnasium
 
     if isinstance(env, FiniteMDP):
@@ -69,7 +72,7 @@ def open_world(env: World | Absent) -> Opened:
         env = make(env)
     if not isinstance(env, gymnasium.Env):
         raise TypeError(
-            f"A world is a Gymnasium environment, its id or a perstep.FiniteMDP, but {type(env).__name__} came."
+            f"A world must be a Gymnasium environment, its id or a perstep.FiniteMDP, got {type(env).__name__}."
         )
     inner: Any = env
     while kind(inner) in WATCHING:
@@ -80,7 +83,7 @@ def open_world(env: World | Absent) -> Opened:
 
 
 def make(name: str, **settings: Any) -> Any:
-    """gymnasium.make, with the nearest names where there is no such world; an id of ALE means its game as agents see it."""
+    """gymnasium.make, with the nearest names if there is no such world. An id of ALE gives the game with its usual wrappers."""
     import gymnasium
 
     _refuse_old_id(name)
@@ -91,33 +94,33 @@ def make(name: str, **settings: Any) -> Any:
     except gymnasium.error.DeprecatedEnv as error:
         raise ValueError(f"{error}") from error
     except gymnasium.error.Error as error:
-        if name.split(":")[-1] in gymnasium.registry:  # it exists, and something else is missing
+        if name.split(":")[-1] in gymnasium.registry:  # it exists; something else is missing
             raise
         raise unknown("world", name, [*gymnasium.registry]) from error
 
 
 def _refuse_old_id(name: str) -> None:
-    """A game by another id, as "BreakoutNoFrameskip-v4", would be there or not, depending on who has imported ale-py before."""
+    """Refuse a game by an old id such as "BreakoutNoFrameskip-v4", which exists only if something has imported ale-py before."""
     import gymnasium
 
     found = re.fullmatch(r"(\w+?)(-ram)?(NoFrameskip|Deterministic)?-v[045]", name)
     spec = gymnasium.registry.get(name)
     if found is None or (spec is not None and not str(spec.entry_point).startswith("ale_py")):
         return
-    with contextlib.suppress(ImportError):  # without ale-py nobody has it
+    with contextlib.suppress(ImportError):  # without ale-py there is no game
         if (game := game_of(new := f"ALE/{found[1]}-v5")) is not None and game in games():
             raise ValueError(
-                f"{name!r} is {new!r} here, whose frame skip and sticky actions are settings of the world. "
-                "An environment that you make yourself is taken as it is."
+                f"Use {new!r} instead of {name!r}: frame skip and sticky actions are settings of the world. "
+                "An environment that you make yourself is used as it is."
             )
 
 
 def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-    """The world for a file: an MDP whole, a registered environment by name and state, another by its name only."""
+    """The description of a world in a file: a whole MDP; a registered environment by name and state; any other by name."""
     if opened.mdp is not None:
         arrays = {f"mdp.{name}": array for name, array in opened.mdp.to_arrays().items()}
         return arrays, {"kind": "mdp", "name": opened.mdp.name}
-    if world is None:  # among them vector environments, whose state nobody knows
+    if world is None:  # also for vector environments, whose state cannot be saved
         name = opened.absent.name if opened.absent else ""
         return {}, {"kind": "gymnasium", "name": name, "spaces": spaces, "resumes": FRESH}
     spec = world.env.spec
@@ -125,7 +128,7 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs):
         about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": time_limit(world.env) or -1}
     state = None if world.point is None else snapshot(world.env)
-    untouched = world.seed == world.first_seed  # it waits for the first reset
+    untouched = world.seed == world.first_seed  # before the first reset
     about["resumes"] = "from the same state" if state or untouched else FRESH
     if state is not None:
         about["state"] = state
@@ -136,7 +139,7 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
 
 
 def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
-    """The world of a saved agent, as far as the file alone can give it."""
+    """The world of a saved agent, as far as the file alone describes it."""
     import gymnasium
 
     if about.get("kind") == "mdp":
@@ -151,15 +154,15 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
         return absent
     try:
         return make(absent.name, max_episode_steps=about.get("time_limit"), **about["kwargs"])  # type: ignore[no-any-return]
-    except (gymnasium.error.Error, ImportError):  # it needs a library that is not here
+    except (gymnasium.error.Error, ImportError):  # it needs a library that is not installed
         return absent
-    except Exception as error:  # whatever the world says to settings that it cannot have been made with
+    except Exception as error:  # whatever error the world raises for settings that it does not accept
         raise BadFile(f"The file's world {absent.name} cannot be made with {about['kwargs']}: {error}") from error
 
 
 def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
-    """Put a world back where it was when it was described; where that is not known, or the world is another one, it goes on
-    from a fresh reset."""
+    """Put a world back where it was when it was described. If that is not known, or the world is another one, it goes on from
+    a fresh reset."""
     if "state" not in about:
         return
     world.reset()
@@ -171,7 +174,7 @@ def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
 
 
 def start_anew(worlds: Iterable[Any], about: dict[str, Any], steps: int) -> None:
-    """Give the worlds of a loaded agent that go on from a fresh reset another seed for it: what it has seen need not come again."""
+    """Give the worlds of a loaded agent that go on from a fresh reset a new seed, so that they do not repeat the first episodes."""
     lost = about.get("resumes") == FRESH or "state" in about or about.get("kind") == "mdp"
     for world in worlds:
         if not steps or not lost or getattr(world, "point", None) is not None:
@@ -183,11 +186,11 @@ def start_anew(worlds: Iterable[Any], about: dict[str, Any], steps: int) -> None
 
 
 def say_of_reset(about: dict[str, Any]) -> None:
-    """Warn whoever called `load` if the world that was described will not be found as it was left."""
+    """Warn the caller of `load` if the world goes on from a fresh reset."""
     if about.get("resumes") == FRESH:
         warnings.warn(
-            f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world; "
-            "what it has learnt is complete.",
+            f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world. "
+            "Everything that it has learnt is there.",
             stacklevel=3,
         )
 

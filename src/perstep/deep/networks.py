@@ -1,4 +1,4 @@
-"""Networks from an observation to n numbers an action: the paper's convolutional one (App. C), MinAtar's, a perceptron.
+"""Networks that give n numbers for every action: the paper's convolutional one (App. C), MinAtar's, and a perceptron.
 
 With n = 1 the first is the paper's DQN-style network, with n = 51 its QR-DQN-style one.
 """
@@ -19,12 +19,12 @@ from perstep.errors import unknown
 Layers = OrderedDict[str, nn.Module]
 
 NETWORKS = ("auto", "atari", "minatar", "perceptron")
-SCREEN = 36  # pixels a side: the least that the paper's network can see
+SCREEN = 36  # pixels a side: the smallest image for the paper's network
 
 
 @final
 class ValueNetwork(nn.Module):
-    """A body that turns an observation into features, and a head with n numbers an action."""
+    """A body that turns an observation into features, and a head with n numbers for every action."""
 
     def __init__(self, layers: Layers, num_features: int, num_actions: int, num_quantiles: int) -> None:
         super().__init__()
@@ -35,14 +35,14 @@ class ValueNetwork(nn.Module):
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         """Values of all actions, (B, A, n)."""
         features = observations
-        for layer in self.body:  # `forward` itself: the way through hooks costs as much as a small layer
+        for layer in self.body:  # call `forward` itself: the module hooks cost as much as a small layer
             features = layer.forward(features)
         outputs = self.head.forward(features)  # (B, A·n)
         return outputs.view(-1, self.num_actions, self.num_quantiles)
 
 
 def as_inputs(kept: NDArray[Any], about: Observations, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """A batch of kept observations as numbers, images with the layout in memory that convolves fastest."""
+    """A batch of kept observations as numbers, images in the memory layout with the fastest convolutions."""
     batch = torch.from_numpy(kept).to(device)  # (B, *shape)
     if about.layout == "discrete":
         return nn.functional.one_hot(batch.long() - about.start, about.count).to(dtype)  # (B, count)
@@ -52,7 +52,9 @@ def as_inputs(kept: NDArray[Any], about: Observations, dtype: torch.dtype, devic
         batch = batch.permute(0, 3, 1, 2)
     elif about.layout == "plane":
         batch = batch.unsqueeze(1)
-    batch = batch.contiguous(memory_format=layout(about.input_shape))  # while it is bytes, since they are fewer
+    batch = batch.contiguous(
+        memory_format=layout(about.input_shape)
+    )  # before the conversion to floats, which are larger
     return _scaled(batch, about, dtype)  # (B, C, H, W)
 
 
@@ -62,7 +64,7 @@ def _scaled(batch: torch.Tensor, about: Observations, dtype: torch.dtype) -> tor
 
 
 def layout(input_shape: tuple[int, ...]) -> torch.memory_format:
-    """Channels innermost pays for screens; for a dozen cells a side it costs a fifth of an update."""
+    """The memory layout of images: channels last is faster for screens, but slower by a fifth for a dozen cells a side."""
     large = len(input_shape) == 3 and min(input_shape[1:]) >= SCREEN
     return torch.channels_last if large else torch.contiguous_format
 
@@ -85,7 +87,7 @@ def make_network(
 
 
 def atari_layers(channels: int, height: int, width: int) -> tuple[Layers, int]:
-    """The paper's body: three convolutions and 512 features. 84×84 pixels leave 64 · 7 · 7 numbers before them."""
+    """The paper's body: three convolutions and 512 features. An image of 84×84 pixels gives 64 · 7 · 7 numbers before these."""
     kernels = ((8, 4), (4, 2), (3, 1))
     left = _after(height, kernels) * _after(width, kernels)
     layers = [
@@ -134,7 +136,7 @@ def _suited(input_shape: tuple[int, ...]) -> str:
 def _image(kind: str, input_shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
     if len(input_shape) != 3 or min(input_shape[1:]) < least:
         raise ValueError(
-            f"The network {kind!r} sees images of at least {least}×{least} pixels, but observations are {input_shape}. "
+            f"The network {kind!r} needs images of at least {least}×{least} pixels, got observations {input_shape}. "
             "Use network='auto' or 'perceptron'."
         )
     channels, height, width = input_shape
@@ -142,7 +144,7 @@ def _image(kind: str, input_shape: tuple[int, ...], least: int) -> tuple[int, in
 
 
 def _after(size: int, kernels: tuple[tuple[int, int], ...]) -> int:
-    """Pixels left of `size` after convolutions with these (kernel, stride)."""
+    """The width of an image of width `size` after convolutions with these (kernel, stride)."""
     for kernel, stride in kernels:
         size = (size - kernel) // stride + 1
     return size

@@ -1,4 +1,4 @@
-"""What a network sees: observations of a Gymnasium space as they are kept in the replay, and as a batch of numbers."""
+"""Observations for networks: how those of a Gymnasium space are kept in the replay, and how a network reads them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ DIMENSIONS = {"channels-first": 3, "channels-last": 3, "plane": 2, "discrete": 0
 
 @dataclass(frozen=True)
 class Observations:
-    """How observations are kept and read."""
+    """How the observations of one world are kept and read."""
 
     shape: tuple[int, ...]
-    """Of one observation as it is kept."""
+    """The shape of one kept observation."""
     dtype: str
-    """Of an observation as it is kept: never wider than the network can see."""
+    """The dtype of a kept observation: at most as wide as float32, which the network reads."""
     layout: Layout
-    """Where an image has its channels, or that it is none."""
+    """The position of the channels in an image, or the kind of observation if it is no image."""
     scale: float = 1.0
-    """What kept numbers are multiplied by: 1/255 for bytes."""
+    """The factor of kept numbers when they are read: 1/255 for bytes."""
     count: int = 0
-    """How many there are, of a Discrete space."""
+    """The number of points of a Discrete space."""
     start: int = 0
-    """The first, of a Discrete space."""
+    """The first point of a Discrete space."""
 
     @property
     def is_image(self) -> bool:
@@ -40,7 +40,7 @@ class Observations:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one observation as the network sees it: (channels, height, width), or (numbers,)."""
+        """The shape of one observation as the network reads it: (channels, height, width), or (numbers,)."""
         if self.layout == "channels-last":
             height, width, channels = self.shape
             return channels, height, width
@@ -57,23 +57,23 @@ class Observations:
             kept = given.astype(self.dtype, copy=False)
         if kept.dtype.kind != "f" and kept.dtype != given.dtype and (kept != given).any():
             raise ValueError(
-                f"An observation holds numbers of type {self.dtype}, but {given.dtype} came that does not fit in it. "
-                "Give it as the world does, an image as bytes from 0 to 255."
+                f"An observation must hold numbers of type {self.dtype}, got {given.dtype} numbers that do not fit in it. "
+                "Give it as the world does: an image as bytes from 0 to 255."
             )
         batched = kept.ndim - len(self.shape)
         if batched not in (0, 1) or kept.shape[batched:] != self.shape:
             raise ValueError(
-                f"An observation has shape {self.shape}, a batch one dimension more, but {kept.shape} came. "
-                "Where it is a world's own, mend its observation_space."
+                f"An observation must have shape {self.shape}, and a batch one more axis in front, got {kept.shape}. "
+                "If the world returned it, correct its observation_space."
             )
         if kept.dtype.kind == "f" and not np.isfinite(kept).all():
             raise ValueError(
-                "An observation should hold finite numbers, but NaN or infinity came. Mend the world's observations; "
+                "An observation must hold finite numbers, got NaN or infinite ones. Correct the observations of the world; "
                 "the agent is as it was before this step."
             )
         if self.layout == "discrete" and not (kept.min() >= self.start and kept.max() < self.start + self.count):
             last = self.start + self.count - 1
-            raise ValueError(f"An observation is a number from {self.start} to {last}, but {kept.tolist()} came.")
+            raise ValueError(f"An observation must be a number from {self.start} to {last}, got {kept.tolist()}.")
         return kept
 
     def to_json(self) -> dict[str, Any]:
@@ -90,12 +90,12 @@ class Observations:
         numbers = kept.kind in "biuf" and kept.itemsize <= 4 and is_finite(made.scale) and made.scale > 0
         sizes = whole and min(made.shape, default=1) >= 1 and made.count >= (made.layout == "discrete")
         if not (fits and numbers and sizes):
-            raise ValueError(f"There are no observations like {values}.")
+            raise ValueError(f"The description of observations contradicts itself: {values}.")
         return made
 
 
 def observations_of(space: Any) -> Observations:
-    """How to keep and read the observations of a Box or Discrete space; another is refused with a sentence."""
+    """How to keep and read the observations of a Box or Discrete space; any other space is refused with a sentence."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):
@@ -109,8 +109,8 @@ def observations_of(space: Any) -> Observations:
         )
     if len(space.shape) > 3:
         raise TypeError(
-            f"DeepQ reads images of up to three dimensions, but this world has {space}. Make its frames gray before stacking them, "
-            "or flatten them with gymnasium.wrappers.FlattenObservation."
+            f"DeepQ reads images of up to three dimensions, but this world has {space}. Convert its frames to grayscale before "
+            "you stack them, or flatten them with gymnasium.wrappers.FlattenObservation."
         )
     kept = space.dtype if space.dtype.itemsize < 4 else np.dtype(np.float32)
     shape = tuple(map(int, space.shape))
@@ -119,7 +119,7 @@ def observations_of(space: Any) -> Observations:
 
 
 def _layout(shape: tuple[int, ...], dtype: Any) -> Layout:
-    """An image has its channels where the dimension is smallest, first if that does not decide."""
+    """The channels of an image are its smallest dimension; the first one if that does not decide."""
     if len(shape) == 3:
         return "channels-last" if shape[2] < min(shape[:2]) else "channels-first"
     return "plane" if len(shape) == 2 and dtype == np.uint8 else "vector"
