@@ -10,9 +10,10 @@ from collections.abc import Callable
 from measuring import seconds, table
 
 import perstep
-from perstep.studies.catalog import REDPILL, SCALES, STUDIES, Study
-from perstep.studies.engine import complete
+from perstep.studies.catalog import REDPILL, SCALES, STUDIES
+from perstep.studies.execution import complete
 from perstep.studies.results import Results
+from perstep.studies.study import Study
 from perstep.system.processors import usable_cores
 
 GOAL = 0.15  # of the time of the bare learning

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from perstep.studies.catalog import MINATAR, Study
+from perstep.studies.catalog import MINATAR
 from perstep.studies.results import SCHEMA, Results
+from perstep.studies.study import Study
 
 STUDIES = [replace(study, steps=1000, window=50) for study in MINATAR]  # 20 windows, the last two late
 

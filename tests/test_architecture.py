@@ -44,18 +44,19 @@ RANKS = {
     "agents": 7,
     "studies": 8,
     "figures": 9,
-    "report": 10,
-    "studies.reproduce": 11,  # a study runs, its figures are drawn, and its report is written
-    "training": 12,
-    "": 13,  # perstep/__init__.py, the public names
-    "cli": 14,
+    "paper": 10,  # the parts of the paper: studies with their figures and claims
+    "report": 11,
+    "reproduction": 12,  # runs the studies of a part, draws its figures, and writes the report
+    "training": 13,
+    "": 14,  # perstep/__init__.py, the public names
+    "cli": 15,
 }
 
 LEARNERS = {"tabular", "linear", "deep"}
 WORLDS = {"environments"}
 KNOWS_BOTH = {"interaction", "agents"}  # where a learner meets a world, and who holds the two
 READS_FILES = {"figures", "report"}
-NEVER_READ_BY_THEM = LEARNERS | {"interaction", "agents", "training"}
+NEVER_READ_BY_THEM = LEARNERS | WORLDS | {"interaction", "agents", "training"}
 
 EXECUTES_CODE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 OWN_RANDOMNESS = {"Generator", "BitGenerator", "SeedSequence", "default_rng", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
@@ -255,6 +256,7 @@ PLANTED = [
     ("environments.mdp", "from ..tabular import q_learning", "arrows point to lower ranks"),
     ("recording", "from perstep import tabular\nfrom perstep.environments import mdp", "knows learners and worlds"),
     ("figures.redpill", "from perstep.agents import QLearning", "take the numbers from the results"),
+    ("figures.games", "from perstep.environments import mdp", "take the numbers from the results"),
     ("studies.catalog", "from perstep.cli import main", "nothing does"),
     ("agents", "from perstep import QLearning", "name the module instead"),
     ("novelty", "", "has no rank: add it to RANKS"),

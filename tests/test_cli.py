@@ -368,11 +368,11 @@ def test_a_world_of_unknown_state_is_said(tmp_path: Path, capsys: pytest.Capture
 def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
 
-    def reproduce(parts: list[str], scale: str, out: Path, orders: Any) -> int:
-        told.append((parts, scale, out, orders.retry_failed))
+    def reproduce(parts: list[str], scale: str, out: Path, options: Any) -> int:
+        told.append((parts, scale, out, options.retry_failed))
         return 1
 
-    monkeypatch.setattr("perstep.studies.reproduce.reproduce", reproduce)
+    monkeypatch.setattr("perstep.reproduction.reproduce", reproduce)
     assert main(["reproduce", "redpill", "--scale", "smoke", "--out", "x", "--retry-failed"]) == 1
     assert told == [(["redpill"], "smoke", Path("x"), True)]
 

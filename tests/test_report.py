@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from perstep.cli import main
+from perstep.paper import PARTS
 from perstep.report import report, sections
 from perstep.report.markup import element, join
-from perstep.report.paper import PARTS, figure_title
+from perstep.report.titles import figure_title
 from report_samples import CLAIMS, PROVENANCE, write_part, write_runs
 
 VOID = {"meta", "img", "input", "br"}
@@ -63,7 +64,7 @@ def test_claims_come_first_each_with_its_verdict_and_figure(tmp_path):
     for claim in CLAIMS:
         assert all(claim[key] in page.text for key in ("where", "says", "measured", "tolerance"))
     rows = [row for row in page.every("tr") if "data-verdict" in row]
-    unrun = sum(len(part.claims) for name, part in PARTS.items() if name != "redpill")
+    unrun = sum(len(part.in_brief) for name, part in PARTS.items() if name != "redpill")
     assert [row["data-verdict"] for row in rows] == [claim["verdict"] for claim in CLAIMS] + ["not run"] * unrun
     links = [link["href"] for link in page.every("a")]
     assert {"#fig-redpill-small-figure_2", "#fig-redpill-small-figure_c4"} <= set(links)
@@ -85,7 +86,7 @@ def test_counts_are_of_the_fullest_scale(tmp_path):
     write_part(tmp_path, scale="smoke", claims=[CLAIMS[1]] * 3)
     write_part(tmp_path, scale="paper", claims=[CLAIMS[0]] * 2)
     text = report(tmp_path).read_text("utf-8")
-    unrun = sum(len(part.claims) for name, part in PARTS.items() if name != "redpill")
+    unrun = sum(len(part.in_brief) for name, part in PARTS.items() if name != "redpill")
     for verdict, count in {"holds": 2, "does not hold": 0, "not run": unrun}.items():
         assert re.search(rf'data-verdict="{verdict}"><b>{count}</b>', text)
     assert text.index("Scale paper:") < text.index("The same at scale smoke")
@@ -207,7 +208,7 @@ def test_claims_of_another_form_do_not_stop_the_page(tmp_path):
     (folder / "claims.json").write_text('{"not": "a list"}')
     text = page_of(tmp_path).text
     assert "should hold a list, but it holds a dict" in text
-    assert PARTS["redpill"].claims[0][1] in text  # as not run
+    assert PARTS["redpill"].in_brief[0][1] in text  # as not run
 
 
 def test_a_study_of_a_user_s_own_and_a_piece_of_a_part(tmp_path):

@@ -19,7 +19,7 @@ from perstep.system.standard_streams import drop_output_without_reader, replace_
 # A command imports what it needs when it runs: help, error messages and the version should not wait for compilers.
 if TYPE_CHECKING:
     from perstep.agents import Agent
-    from perstep.studies.session import Orders
+    from perstep.studies.terminal import StudyOptions
 
 HELP = """usage: perstep COMMAND ...
 
@@ -302,12 +302,10 @@ def reproduce(words: list[str]) -> int:
     from perstep.training.flags import parsed
 
     flags = parsed(ReproduceFlags, "perstep reproduce", words)
-    from perstep.studies.reproduce import (
-        reproduce as reproduce_parts,
-    )  # after the flags, so that help and errors do not wait for it
+    from perstep.reproduction import reproduce as reproduce_parts  # after the flags: help and errors do not wait for it
 
-    orders = replace(_orders(flags, ["reproduce", *words]), tuned_only=flags.tuned_only)
-    return reproduce_parts(list(flags.parts), flags.scale, flags.out, orders)
+    options = replace(_study_options(flags, ["reproduce", *words]), tuned_only=flags.tuned_only)
+    return reproduce_parts(list(flags.parts), flags.scale, flags.out, options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,7 +323,7 @@ def sweep(words: list[str]) -> int:
     flags = parsed(SweepFlags, "perstep sweep", words)
     from perstep.studies.sweep import sweep as sweep_study
 
-    return sweep_study(flags.study, flags.out, _orders(flags, ["sweep", *words]))
+    return sweep_study(flags.study, flags.out, _study_options(flags, ["sweep", *words]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,12 +347,12 @@ def report(words: list[str]) -> int:
     return 0
 
 
-def _orders(flags: StudyFlags, words: list[str]) -> Orders:
-    from perstep.studies.engine import WHOLE, Shard
+def _study_options(flags: StudyFlags, words: list[str]) -> StudyOptions:
     from perstep.studies.engines import engine_named
-    from perstep.studies.session import Orders
+    from perstep.studies.execution import WHOLE, Shard
+    from perstep.studies.terminal import StudyOptions
 
-    return Orders(
+    return StudyOptions(
         engine=engine_named(flags.engine, flags.ray_address),
         shard=WHOLE if flags.shard is None else Shard.of(flags.shard),
         retry_failed=flags.retry_failed,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from games_samples import STUDIES, level, results_of, write_returns
-from perstep.figures import games, style
-from perstep.studies.games import RANDOM_PLAY
+from perstep.figures import games, illustrations, style
+from perstep.rules import RULES
+from perstep.studies.game_returns import late_returns
+from perstep.studies.reference import RANDOM_PLAY
 from perstep.studies.results import MissingRuns
 from perstep.studies.statistics import bootstrap, interquartile_mean
 
 NAN = math.nan
+figure_4, figure_late_returns, figure_c8 = (figure.draw for figure in games.FIGURES.values())
 
 
 @pytest.fixture
@@ -25,21 +30,20 @@ def results(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["figure_4", "figure_late_returns"])
-def test_axes_are_labelled_and_the_docstring_says_what_the_paper_claims(results, name, tmp_path):
-    draw = games.FIGURES[name]
+def test_axes_are_labelled_and_the_caption_says_what_the_paper_claims(results, name, tmp_path):
     with style.look():
-        figure = draw(results)
+        figure = games.FIGURES[name].draw(results)
         png, *_ = style.save(figure, tmp_path / name)
     assert 10_000 < png.stat().st_size < 300_000
     assert all(axes.get_xlabel() for axes in figure.axes)
-    assert "The paper" in draw.__doc__
+    assert "The paper" in " ".join(games.FIGURES[name].caption)
 
 
 def test_figure_4_is_the_rolling_mean_of_the_episodes_that_ended(tmp_path):
     results = results_of(tmp_path, STUDIES[:1])
     # A twentieth of 40 windows is two. First run: (1+3)/2, 3 alone, nothing, 7 alone, then 7. Second run: 5 throughout.
     write_returns(results, STUDIES[0].key, [[1.0, 3.0, NAN, NAN, 7.0] + [7.0] * 35, level(5.0, 40)])
-    (axes,) = games.figure_4(results).axes
+    (axes,) = figure_4(results).axes
     line, random = axes.get_lines()
     assert random.get_ydata()[0] == RANDOM_PLAY["perstep/MinAtar-Breakout-v0"]
     np.testing.assert_array_equal(line.get_xdata()[:4], [100, 150, 200, 250])
@@ -48,24 +52,24 @@ def test_figure_4_is_the_rolling_mean_of_the_episodes_that_ended(tmp_path):
 
 
 def test_figure_4_shows_what_was_run(results, tmp_path):
-    assert [axes.get_title() for axes in games.figure_4(results).axes] == [
+    assert [axes.get_title() for axes in figure_4(results).axes] == [
         "a) MinAtar-Breakout, 4 runs",
         "b) MinAtar-Freeway, 4 runs",
     ]
-    colours = [line.get_color() for line in games.figure_4(results).axes[0].get_lines()]
-    assert colours == [*(style.RULE_LINES[rule]["color"] for rule in games.RULES), style.BLACK]
+    colours = [line.get_color() for line in figure_4(results).axes[0].get_lines()]
+    assert colours == [*(RULES[rule].line["color"] for rule in ("differential", "d2", "d3")), style.BLACK]
     part = results_of(tmp_path / "part")
     with pytest.raises(MissingRuns, match="There are no results of minatar/Breakout"):
-        games.figure_4(part)
+        figure_4(part)
     write_returns(part, "Freeway/d2-deep-q", [level(1.0)])
-    (axes,) = games.figure_4(part).axes
+    (axes,) = figure_4(part).axes
     assert axes.get_title() == "a) MinAtar-Freeway, 1 run"
 
 
 def test_late_returns_have_the_intervals_of_the_bootstrap(results, tmp_path):
-    breakout, _, beside = games.figure_late_returns(results).axes
+    breakout, _, beside = figure_late_returns(results).axes
     study = results.studies["Breakout/d2-deep-q"]
-    expected = bootstrap(interquartile_mean, games.late_returns(results, study))
+    expected = bootstrap(interquartile_mean, late_returns(results, study))
     bar, mark = breakout.get_lines()[2:4]
     np.testing.assert_allclose(bar.get_xdata(), [expected.low, expected.high])
     assert mark.get_xdata()[0] == expected.value
@@ -74,16 +78,24 @@ def test_late_returns_have_the_intervals_of_the_bootstrap(results, tmp_path):
     alone = results_of(tmp_path / "alone", STUDIES[:3])
     for each in STUDIES[:3]:
         write_returns(alone, each.key, [level(1.0)])
-    with pytest.raises(MissingRuns, match="takes two runs or more"):
-        games.figure_late_returns(alone)
+    with pytest.raises(MissingRuns, match="needs at least two runs"):
+        figure_late_returns(alone)
 
 
 def test_figure_c8_has_a_screen_of_each_game(tmp_path):
-    pytest.importorskip("ale_py", reason="The [deep] extra is not installed.")
-    figure, again = games.figure_c8(results_of(tmp_path)), games.figure_c8(results_of(tmp_path))
+    figure = figure_c8(results_of(tmp_path))
     assert [axes.get_title() for axes in figure.axes] == ["a) Breakout", "b) BeamRider", "c) Freeway"]
-    for axes, other in zip(figure.axes, again.axes, strict=True):
+    for axes in figure.axes:
         screen = axes.get_images()[0].get_array()
         assert screen.shape == (210, 160, 3)
         assert len(np.unique(screen.reshape(-1, 3), axis=0)) >= 5  # something is to be seen
-        np.testing.assert_array_equal(screen, other.get_images()[0].get_array())
+
+
+def test_the_screens_are_those_that_their_program_makes(tmp_path, monkeypatch):
+    pytest.importorskip("ale_py", reason="The [deep] extra is not installed.")
+    readme = Path(illustrations.__file__).parent / "screens" / "README.md"
+    (program,) = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    made = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    assert made == {path.name: path.read_bytes() for path in readme.parent.glob("*.png")}

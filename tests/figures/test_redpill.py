@@ -7,9 +7,9 @@ import pytest
 
 from perstep.figures import redpill, style
 from perstep.studies.catalog import REDPILL, SCALES
-from perstep.studies.comparison import tuning
-from perstep.studies.engine import complete
-from perstep.studies.redpill import optimal_rewards
+from perstep.studies.execution import complete
+from perstep.studies.ranking import ranking
+from perstep.studies.reference import optimal_rewards
 from perstep.studies.results import Results
 
 
@@ -21,21 +21,20 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", redpill.FIGURES)
-def test_axes_are_labelled_and_the_docstring_says_what_the_paper_claims(results, name):
-    draw = redpill.FIGURES[name]
+def test_axes_are_labelled_and_the_caption_says_what_the_paper_claims(results, name):
     with style.look():
-        figure = draw(results)
+        figure = redpill.FIGURES[name].draw(results)
     for axes in figure.axes:
         shared = axes.get_shared_y_axes().joined(figure.axes[0], axes) and axes is not figure.axes[0]
         assert axes.get_ylabel() or shared
     assert any(axes.get_xlabel() for axes in figure.axes)
-    assert "Fig." in draw.__doc__ or "the paper" in draw.__doc__
+    assert "the paper" in " ".join(redpill.FIGURES[name].caption).lower()
 
 
-@pytest.mark.parametrize(("draw", "algorithm"), [(redpill.figure_2, "d2-q"), (redpill.figure_c3, "d3-q")])
-def test_convergence_ends_at_the_runs_mean_beside_the_exact_quantiles(results, draw, algorithm):
+@pytest.mark.parametrize(("name", "algorithm"), [("figure_2", "d2-q"), ("figure_c3", "d3-q")])
+def test_convergence_ends_at_the_runs_mean_beside_the_exact_quantiles(results, name, algorithm):
     study = results.studies[algorithm]
-    _, dots, lines = draw(results).axes
+    _, dots, lines = redpill.FIGURES[name].draw(results).axes
     _, exact = optimal_rewards(0.1).levels_and_quantiles(10)
     np.testing.assert_allclose(dots.collections[0].get_offsets()[:, 1], exact)
     drawn = [line.get_ydata() for line in lines.get_lines()]
@@ -46,7 +45,7 @@ def test_convergence_ends_at_the_runs_mean_beside_the_exact_quantiles(results, d
 
 def test_figure_3_is_the_rolling_mean(results):
     # 200 steps make two windows, so the rolling mean is over both: one point a line, the average reward.
-    axes = redpill.figure_3(results).axes[1]
+    axes = redpill.FIGURES["figure_3"].draw(results).axes[1]
     for line, study in zip(axes.get_lines()[:3], results.studies.values(), strict=True):
         earned = results.runs(study, study.tuned)["average_reward"].mean()
         np.testing.assert_allclose(line.get_ydata(), [earned], rtol=1e-6)
@@ -54,22 +53,22 @@ def test_figure_3_is_the_rolling_mean(results):
 
 
 def test_the_best_is_beside_the_paper_s(results):
-    every = redpill.FIGURES["figure_best"](results).axes
+    every = redpill.FIGURES["figure_best"].draw(results).axes
     for axes, study in zip(every, results.studies.values(), strict=True):
-        best, mean = tuning(results, study)[0]
+        best = ranking(results, study)[0]
         tuned, *other = axes.get_lines()
         earned = results.runs(study, study.tuned)["average_reward"].mean()
         assert tuned.get_ydata().mean() == pytest.approx(earned, rel=1e-6)
-        assert len(other) == (best != study.tuned)
+        assert len(other) == (best.configuration != study.tuned)
         for line in other:
-            assert line.get_ydata().mean() == pytest.approx(mean, rel=1e-6)
+            assert line.get_ydata().mean() == pytest.approx(best.mean, rel=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["differential-q", "d2-q", "d3-q"])
 def test_a_heat_map_has_every_setting_and_frames_the_paper_s(results, algorithm):
     study = results.studies[algorithm]
-    draw = {"differential-q": redpill.figure_c2, "d2-q": redpill.figure_c2_d2, "d3-q": redpill.figure_c2_d3}[algorithm]
-    maps = draw(results).axes[:-1]  # the last is the colour bar
+    name = {"differential-q": "figure_c2", "d2-q": "figure_c2_d2", "d3-q": "figure_c2_d3"}[algorithm]
+    maps = redpill.FIGURES[name].draw(results).axes[:-1]  # the last is the colour bar
     assert sum(axes.get_images()[0].get_array().count() for axes in maps) == len(study.settings)
     assert sum(len(axes.patches) for axes in maps) == 1
     assert sum(text.get_text().endswith("*") for axes in maps for text in axes.texts) == 1

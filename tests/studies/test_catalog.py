@@ -17,8 +17,8 @@ from perstep.studies.catalog import (
     SCALES,
     STUDIES,
     scale_named,
-    setting_name,
 )
+from perstep.studies.study import setting_name
 
 EVERY = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 
@@ -45,7 +45,7 @@ def test_every_configuration_has_a_name_of_its_own_and_settings_that_its_algorit
     assert len(set(names)) == len(names)
     assert not any("/" in name for name in names)
     for setting in study.settings:
-        ALGORITHMS[study.algorithm].config.of({"rule": study.rule, **study.fixed, **setting})
+        ALGORITHMS[study.algorithm].config.of({"rule": study.rule.name, **study.fixed, **setting})
 
 
 @EVERY
@@ -89,7 +89,7 @@ def test_atari_s_settings_are_the_paper_s():
         assert (study.steps, study.num_runs) == (3_000_000 if "Freeway" in study.world else 1_000_000, 5)
         assert study.grid["step_size"] == (2e-6, 2e-5, 2e-4, 2e-3)
         assert study.grid["reward_ratio"] == (1e-2, 1e-1, 1.0, 2.0, 10.0, 100.0)
-        tracking = {} if study.rule == "differential" else {"reward_tracking": "batch-mean"}
+        tracking = {"reward_tracking": "batch-mean"} if study.rule.has_reward_quantiles else {}
         assert study.fixed == fixed | ours | tracking
     assert ATARI[1].name == "atari/Breakout/d2-deep-q"
 

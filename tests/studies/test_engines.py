@@ -19,12 +19,13 @@ import pytest
 from perstep.cli import main
 from perstep.figures import style
 from perstep.progress import Bar
-from perstep.studies.catalog import REDPILL, Study
-from perstep.studies.engine import Shard, StudyStopped, complete, run
+from perstep.studies.catalog import REDPILL
 from perstep.studies.engines import LocalEngine, RayEngine, engine_named
+from perstep.studies.execution import Shard, complete
 from perstep.studies.folder_lock import LOCK, Busy, locked
-from perstep.studies.results import Results
-from perstep.studies.runs import Unit
+from perstep.studies.results import Results, StudyStopped
+from perstep.studies.runs import Unit, run
+from perstep.studies.study import Study
 
 GRID = {"step_size": (2e-4, 2e-2), "reward_ratio": (2.0,), "num_quantiles": (10, 51)}
 COMPILED = dataclasses.replace(REDPILL[2], grid=GRID, num_runs=3, steps=1000)
@@ -118,7 +119,7 @@ def test_an_engine_or_a_shard_that_cannot_be_is_refused():
     with pytest.raises(ValueError, match="--ray-address is for --engine ray"):
         engine_named("local", "auto")
     for text in ("4/4", "1", "-1/4", "a/b", "1/0", "", "1/2/3"):
-        with pytest.raises(ValueError, match="A shard is i/n"):
+        with pytest.raises(ValueError, match="A shard must be i/n"):
             Shard.of(text)
     assert Shard.of("3/4") == Shard(3, 4)
 
@@ -161,7 +162,7 @@ def test_a_run_in_a_process_tells_how_far_it_is(tmp_path, monkeypatch):
     ("world", "error"),
     [
         ("Raises", "ArithmeticError: the world came to an end"),
-        ("NaN", "BadReward: At step 29 the reward"),
+        ("NaN", "BadReward: At step 29 the reward must be one finite number"),
         ("Dies", "ProcessDied: its process ended by SIGKILL, perhaps because memory ran out, each of 3 times."),
     ],
 )
@@ -198,7 +199,9 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path, whole, monkeypa
     results = Results(tmp_path, [COMPILED, troubled("Calm")])
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", until_full)
-        with pytest.raises(StudyStopped, match=r"No space left on device. The 2 configurations .* are safe. Make room"):
+        with pytest.raises(
+            StudyStopped, match=r"No space left on device. The 2 configurations .* are safe. Free disk space"
+        ):
             complete(results, progress=False)
     there = contents(tmp_path)
     assert len(there) == 2

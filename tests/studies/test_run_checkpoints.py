@@ -14,11 +14,11 @@ import pytest
 from safetensors import SafetensorError
 
 import perstep
-from perstep.studies import engine, run_checkpoints
-from perstep.studies.catalog import Study
+from perstep.studies import execution, run_checkpoints
 from perstep.studies.engines import LocalEngine
 from perstep.studies.results import Results
 from perstep.studies.runs import Unit, run_unit
+from perstep.studies.study import Study
 
 LAKE = Study(  # neither the world nor its loop is compiled, and the state of the world can be saved
     part="lakes",
@@ -139,7 +139,7 @@ def test_nothing_is_left_when_all_is_published(tmp_path):
         run_unit(replace(unit_of(LAKE, tmp_path), seeds=(seed,)))
     (tmp_path / run_checkpoints.FOLDER / "of-another-study.safetensors").touch()
     assert len(saved(tmp_path)) == 3
-    tally = engine.complete(results, engine=LocalEngine(1), progress=False)
+    tally = execution.complete(results, engine=LocalEngine(1), progress=False)
     assert tally.made == 1
     assert not (tmp_path / run_checkpoints.FOLDER).exists()
 
@@ -218,7 +218,7 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch):
 def test_tuned_only_leaves_the_checkpoints_of_the_grid(tmp_path):
     (tmp_path / run_checkpoints.FOLDER).mkdir()
     (tmp_path / run_checkpoints.FOLDER / "of-the-grid.safetensors").touch()
-    engine.complete(
+    execution.complete(
         Results(tmp_path, [replace(LAKE, steps=50)], tuned_only=True), engine=LocalEngine(1), progress=False
     )
     assert saved(tmp_path)

@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 
 from perstep.cli import main
-from perstep.studies.config import read_study, studies_of
 from perstep.studies.results import Results
 from perstep.studies.runs import load_code
-from perstep.studies.sweep import ranking
+from perstep.studies.study_file import read_study, studies_of
+from perstep.studies.sweep import ranking_table
 
 PLAIN = {
     "algorithm": "d2-q",
@@ -109,7 +109,7 @@ def test_shards_end_with_the_table_when_all_are_there(tmp_path, capsys):
     path.write_text(json.dumps(PLAIN))
     words = ["sweep", str(path), "--out", str(tmp_path), "--shard"]
     assert main([*words, "1/2"]) == 0
-    assert "1 configurations of other shards are not there yet" in capsys.readouterr().out
+    assert "1 configurations of other shards are missing" in capsys.readouterr().out
     assert not (tmp_path / "mine" / "ranking.csv").exists()
     assert main([*words, "0/2"]) == 0
     assert "average reward over all steps" in capsys.readouterr().out
@@ -122,7 +122,7 @@ def test_prediction_and_windows_that_do_not_divide(tmp_path):
     (tmp_path / "always_blue.json").write_text(json.dumps(given))
     assert main(["sweep", str(tmp_path / "always_blue.json"), "--out", str(tmp_path)]) == 0
     study = read_study(tmp_path / "always_blue.json")
-    ranked = ranking(Results(tmp_path / "always_blue", study.studies))
+    ranked = ranking_table(Results(tmp_path / "always_blue", study.studies))
     assert ranked["average_reward"].is_between(-0.65, -0.55).all()  # the blue world pays −0.6
     assert ranked["average_reward"].n_unique() == 1  # the policy is given, so the step size changes nothing of it
 
@@ -168,23 +168,23 @@ MISTAKES = {
     "world settings": ({"world_settings": {"colour": 1}}, "colour"),
     "empty grid": ({"grid": {}}, "The grid is empty."),
     "no values": ({"grid": {"step_size": []}}, "no values for step_size"),
-    "refused value": ({"grid": {"step_size": [0.1, -1]}}, "step_size must be a finite number above 0, but -1 came."),
-    "both": ({"fixed": {"step_size": 0.1}}, "step_size is in the grid and in fixed"),
-    "twice": ({"grid": {"step_size": [0.1, 0.1]}}, "step_size=0.1 is there twice"),
-    "algorithm twice": ({"algorithm": ["d2-q", "d2-q"]}, "d2-q is named twice"),
+    "refused value": ({"grid": {"step_size": [0.1, -1]}}, "step_size must be a finite number above 0, got -1."),
+    "both": ({"fixed": {"step_size": 0.1}}, "step_size is both in grid and in fixed"),
+    "twice": ({"grid": {"step_size": [0.1, 0.1]}}, "step_size=0.1 occurs twice"),
+    "algorithm twice": ({"algorithm": ["d2-q", "d2-q"]}, "d2-q is given twice"),
     "no algorithm": ({"algorithm": []}, "algorithm is empty"),
     "decay": ({"grid": {"step_size": [{"scale": 0.1, "pover": 1}]}}, "{scale: 0.5, power: 0.8}"),
-    "seed": ({"fixed": {"seed": 3}}, "give seeds, or runs"),
-    "rule": ({"fixed": {"rule": "d3"}}, "rule comes with the algorithm"),
-    "seeds": ({"seeds": 3}, "seeds is a list of whole numbers"),
-    "seed twice": ({"seeds": [1, 1, 2]}, "A seed is there twice"),
+    "seed": ({"fixed": {"seed": 3}}, "Give seeds, or runs"),
+    "rule": ({"fixed": {"rule": "d3"}}, "rule is not a setting of a study"),
+    "seeds": ({"seeds": 3}, "seeds must be a list of integers"),
+    "seed twice": ({"seeds": [1, 1, 2]}, "A seed is given twice"),
     "seeds and runs": ({"seeds": [1, 2]}, "runs is 3, but there are 2 seeds"),
-    "runs": ({"runs": 0}, "runs must be a whole number of at least 1, but 0 came."),
-    "steps": ({"steps": 1.5}, "steps must be a whole number of at least 1, but 1.5 came."),
-    "window": ({"window": 2000}, "window is at most the 1000 steps"),
-    "fixed": ({"fixed": [1]}, "fixed has a value for each"),
-    "name": ({"name": "../up"}, "name is that of its folder"),
-    "policy": ({"algorithm": "d2-td", "fixed": {"policy": "unifrm"}}, "policy is 'uniform', or a list"),
+    "runs": ({"runs": 0}, "runs must be a whole number of at least 1, got 0."),
+    "steps": ({"steps": 1.5}, "steps must be a whole number of at least 1, got 1.5."),
+    "window": ({"window": 2000}, "window must be at most the number of steps, 1000, got 2000"),
+    "fixed": ({"fixed": [1]}, "fixed must be a mapping"),
+    "name": ({"name": "../up"}, "name of a study is the name of its folder"),
+    "policy": ({"algorithm": "d2-td", "fixed": {"policy": "unifrm"}}, "policy must be 'uniform' or a list"),
 }
 
 
@@ -202,14 +202,14 @@ def test_a_mistake_is_a_sentence_before_anything_runs(tmp_path, capsys, change, 
     ("name", "text", "words"),
     [
         ("a.yaml", "algorithm: [d2-q", "is not YAML"),
-        ("a.yaml", "steps: 1\nsteps: 2", "The key 'steps' is there twice"),
-        ("a.yaml", "- d2-q", "A study has keys such as algorithm"),
+        ("a.yaml", "steps: 1\nsteps: 2", "The key 'steps' is given twice"),
+        ("a.yaml", "- d2-q", "with keys such as algorithm"),
         ("a.yaml", "steps: !!python/object/apply:os.system ['touch /tmp/never']", "is not YAML"),
         ("a.yaml", "algorithm: d2-q", "A study needs world and grid and steps."),
         ("a.json", "{", "is not JSON"),
-        ("a.json", '{"steps": 1, "steps": 2}', "The key 'steps' is there twice"),
+        ("a.json", '{"steps": 1, "steps": 2}', "The key 'steps' is given twice"),
         ("a.py", "STUDI = {}", "does not define STUDY"),
-        ("a.toml", "", "A study is a .yaml, .json or .py file"),
+        ("a.toml", "", "A study must be a .yaml, .json or .py file"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused(tmp_path, capsys, name, text, words):

@@ -9,15 +9,16 @@ import numpy as np
 import polars as pl
 import pytest
 
+from perstep import reproduction
 from perstep.environments import FiniteMDP, garnet, red_pill_blue_pill, two_loop
 from perstep.figures import style
 from perstep.figures import theory as figures
 from perstep.quantiles import levels
-from perstep.studies import reproduce, theory
+from perstep.studies import theory
 from perstep.studies.catalog import SCALES
 from perstep.studies.results import MissingRuns, Results
 from perstep.studies.theory import control, prediction, quantile_tracking, returns
-from perstep.studies.theory.measuring import EFFORTS, complete, find, looks, path, slope, table
+from perstep.studies.theory.measuring import EFFORTS, find, log_spaced_steps, measure_missing, path, slope, table
 from perstep.studies.theory.quantile_tracking import Target, expected_gap, lyapunov
 
 SMOKE = SCALES["smoke"]
@@ -138,11 +139,11 @@ def test_the_gain_from_the_worst_start_where_a_policy_splits_the_world():
     )  # each pill keeps its world
 
 
-def test_a_slope_and_its_looks():
-    steps = np.array(looks(100, 100_000), float)
+def test_a_slope_and_its_steps():
+    steps = np.array(log_spaced_steps(100, 100_000), float)
     assert len(steps) == 19
     assert slope(steps, steps**-0.5) == pytest.approx(-0.5)
-    assert looks(1000, 500) == [500]
+    assert log_spaced_steps(1000, 500) == [500]
 
 
 # What is measured
@@ -178,10 +179,10 @@ def test_every_claim_has_a_verdict_and_a_figure(results):
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_figures_are_drawn_labelled_and_say_what_the_paper_says(results, name):
     with style.look():
-        figure = figures.FIGURES[name](results)
+        figure = figures.FIGURES[name].draw(results)
     assert all(axes.get_xlabel() for axes in figure.axes)
     assert figure.axes[0].get_ylabel()
-    assert "paper" in figures.FIGURES[name].__doc__
+    assert "paper" in " ".join(figures.FIGURES[name].caption)
 
 
 def test_what_is_there_is_not_measured_again(results, tmp_path):
@@ -194,20 +195,22 @@ def test_a_damaged_table_or_one_of_another_effort_is_measured_again(tmp_path):
     measurement = next(each for each in theory.MEASUREMENTS if each.name == "sampled_returns")
     with pytest.raises(MissingRuns, match="no measurement 'sampled_returns'"):
         table(tmp_path, "sampled_returns")
-    assert complete(tmp_path, SMOKE, [measurement]) == (0, 1)
+    assert measure_missing(tmp_path, SMOKE, [measurement]) == (0, 1)
     first = table(tmp_path, "sampled_returns")
     assert find(tmp_path, measurement, EFFORTS["small"]) is None
     path(tmp_path, "sampled_returns").write_bytes(b"PAR1")
-    assert complete(tmp_path, SMOKE, [measurement]) == (0, 1)
+    assert measure_missing(tmp_path, SMOKE, [measurement]) == (0, 1)
     assert table(tmp_path, "sampled_returns").equals(first)  # the same run, the same bits
 
 
 def test_the_part_runs_from_the_one_command(tmp_path, capsys, monkeypatch):
     few = [each for each in theory.MEASUREMENTS if each.name == "quantile_mean"]
     monkeypatch.setattr(theory, "MEASUREMENTS", few)
-    part = dataclasses.replace(reproduce.PARTS["theory"], figures={"quantile_mean": figures.FIGURES["quantile_mean"]})
-    monkeypatch.setitem(reproduce.PARTS, "theory", part)
-    assert reproduce.reproduce(["theory"], "smoke", tmp_path) == 0
+    part = dataclasses.replace(
+        reproduction.PARTS["theory"], figures={"quantile_mean": figures.FIGURES["quantile_mean"]}
+    )
+    monkeypatch.setitem(reproduction.PARTS, "theory", part)
+    assert reproduction.reproduce(["theory"], "smoke", tmp_path) == 0
     told = capsys.readouterr().out
     folder = tmp_path / "theory" / "smoke"
     assert "made 1 tables" in told
@@ -215,5 +218,5 @@ def test_the_part_runs_from_the_one_command(tmp_path, capsys, monkeypatch):
     assert json.loads((folder / "claims.json").read_text())[0]["figure"] == "quantile_mean"
     assert (folder / "figures" / "quantile_mean.png").stat().st_size > 2000
     assert json.loads((folder / "provenance.json").read_text())["runs"] == 1
-    assert reproduce.reproduce(["theory"], "smoke", tmp_path) == 0
+    assert reproduction.reproduce(["theory"], "smoke", tmp_path) == 0
     assert "everything is there; nothing had to run" in capsys.readouterr().out

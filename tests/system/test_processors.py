@@ -38,7 +38,7 @@ def test_a_study_and_agents_in_parallel_run_without_affinity(monkeypatch: pytest
 
     import perstep
     from perstep.studies.catalog import REDPILL
-    from perstep.studies.engine import complete
+    from perstep.studies.execution import complete
     from perstep.studies.provenance import machine
     from perstep.studies.results import Results
 

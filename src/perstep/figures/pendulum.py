@@ -1,8 +1,9 @@
-"""The paper's figures of the inverted pendulum (Fig. C.5, C.6, C.7), and how its settings matter, drawn from result files."""
+"""The paper's figures of the inverted pendulum (Fig. C.5, C.6, C.7), and the effect of each setting, drawn from result files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,37 +13,23 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from perstep.figures import curves, style
-from perstep.figures.worlds import figure_c1
+from perstep.figures.illustrations import FIGURE_C1
+from perstep.figures.paper_figure import PaperFigure, by_name
 from perstep.quantiles import levels
-from perstep.studies.catalog import Setting, Study
-from perstep.studies.comparison import SYMBOLS, label, tuning
-from perstep.studies.pendulum import TOLERANCE, balanced_rewards
+from perstep.studies.claims.pendulum import TOLERANCE
+from perstep.studies.notation import label, letter, mathtext
+from perstep.studies.ranking import Ranked, ranking
+from perstep.studies.reference import balanced_rewards
 from perstep.studies.results import Results
 from perstep.studies.statistics import sensitivity
+from perstep.studies.study import Setting, Study
 
-AT_RANDOM = -6.0  # about what a policy earns that learns nothing: the dark end of every heat map
-FINE = 1e4  # rewards of a balanced rod are shown in ten-thousandths
-
-
-def figure_c5(results: Results) -> Figure:
-    """Fig. C.5: a) the reward per step of a balanced rod, b) their quantiles, c) D2's estimates of them.
-
-    The paper: "the agent's quantile estimates converge to the quantiles of the limiting per-step reward distribution
-    induced by the optimal policy (i.e., the policy that balances the pendulum …)", which is about 0.
-    """
-    return _convergence(results, results.studies["d2-actor-critic"])
+AT_RANDOM = -6.0  # about the reward of random actions: the dark end of the colour scale of all heat maps
+FINE = 1e4  # rewards of a balanced rod are shown in units of 1/10000
 
 
-def figure_c6(results: Results) -> Figure:
-    """Fig. C.6: as Fig. C.5, with D3's estimates. The paper claims the same convergence of them."""
-    return _convergence(results, results.studies["d3-actor-critic"])
-
-
-def figure_c7(results: Results) -> Figure:
-    """Fig. C.7: the rolling average reward of the three tuned algorithms, mean and 95 % interval over runs.
-
-    The paper: "the D2 and D3 algorithms yield competitive performance when compared to their non-distributional counterpart".
-    """
+def rewards(results: Results) -> Figure:
+    """Fig. C.7."""
     figure, (whole, close) = style.panels(2, 3.1)
     for study in results.studies.values():
         curves.rolling_rewards((whole, close), results, study, f"{label(study)} Actor-Critic")
@@ -57,18 +44,14 @@ def figure_c7(results: Results) -> Figure:
     return figure
 
 
-def figure_sensitivity(results: Results) -> Figure:
-    """Average reward for every α and η with the best η_π for them, which the paper tells of its tuned settings only.
-
-    The paper: for Differential α = 2e-2, η = 1e-2, η_π = 0.1, for D2 2e-2, 0.1, 0.1 and 10 quantiles, for D3 2e-1, 1e-3, 0.1
-    and 10 quantiles "yielded the best results".
-    """
+def heat_maps(results: Results) -> Figure:
+    """One map per algorithm and number of quantiles."""
     studies = list(results.studies.values())
     figure = Figure(figsize=(style.WIDTH, 4.3), layout="constrained")
     grid = figure.subplots(2, len(studies), squeeze=False)
-    tuned = [tuning(results, study) for study in studies]  # the best first
-    ends = AT_RANDOM, max(rows[0][1] for rows in tuned)
-    for column, (study, rows) in enumerate(zip(studies, tuned, strict=True)):
+    rankings = [ranking(results, study) for study in studies]
+    ends = AT_RANDOM, max(rows[0].mean for rows in rankings)
+    for column, (study, rows) in enumerate(zip(studies, rankings, strict=True)):
         sizes = study.grid.get("num_quantiles", (None,))
         for row, axes in enumerate(grid[:, column]):
             if row < len(sizes):
@@ -81,15 +64,13 @@ def figure_sensitivity(results: Results) -> Figure:
     return figure
 
 
-def figure_settings(results: Results) -> Figure:
-    """How much each setting matters: the average reward with the best of all others, and the median over them.
-
-    The paper shows this of no world; it says that "every combination" was tested.
-    """
+def effects(results: Results) -> Figure:
+    """The effect of each setting."""
     names = ("step_size", "reward_ratio", "policy_ratio")
     figure, every = style.panels(len(names), 3.0, sharey=True)
     for study in results.studies.values():
-        rows, line = tuning(results, study), style.RULE_LINES[study.rule]
+        line = study.rule.line
+        rows = [(row.configuration, row.mean) for row in ranking(results, study)]
         for axes, name in zip(every, names, strict=True):
             spreads = sensitivity(rows, name)
             values = [spread.value for spread in spreads]
@@ -100,7 +81,7 @@ def figure_settings(results: Results) -> Figure:
             chosen = values.index(study.tuned[name])
             axes.plot(chosen, spreads[chosen].best, marker="o", ms=8, mfc="none", mec=line["color"], ls="none")
             axes.set_xticks(range(len(values)), [f"{value:g}" for value in values])
-            axes.set_xlabel(f"{name.replace('_', ' ')} {_math(name)}")
+            axes.set_xlabel(f"{name.replace('_', ' ')} {mathtext(letter(name))}")
             axes.margins(x=0.09)
     every[0].set_ylabel("average reward over all steps")
     looks: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -116,35 +97,17 @@ def figure_settings(results: Results) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Results], Figure]] = {
-    function.__name__: function
-    for function in (
-        figure_c1,
-        figure_c5,
-        figure_c6,
-        figure_c7,
-        figure_sensitivity,
-        figure_settings,
-        curves.figure_best,
-    )
-}
-"""File name → the function that draws it."""
-
-
-def _math(name: str) -> str:
-    return {"η_π": "$η_π$"}.get(SYMBOLS[name], SYMBOLS[name])
-
-
-def _convergence(results: Results, study: Study) -> Figure:
-    """What is learnt beside what should be; a) and b) have a scale of their own, since in c) all of them lie on the line at 0."""
+def reward_convergence(results: Results, algorithm: str) -> Figure:
+    """Fig. C.5 and C.6. a) and b) have their own scale: on the scale of c), all exact quantiles lie on the line at 0."""
+    study = results.studies[algorithm]
     figure, (density, quantiles, lines) = style.panels(3, 3.0, ratios=(1, 1, 2.2))
     steps, traces = curves.traces(results, study, "reward_quantile_trace")
-    m, rewards = traces.shape[2], balanced_rewards()
-    counts, edges = np.histogram(FINE * rewards, bins=25)
-    density.stairs(counts / len(rewards), edges, orientation="horizontal", fill=True, color=style.BLUE, alpha=0.75)
+    m, balanced = traces.shape[2], balanced_rewards()
+    counts, edges = np.histogram(FINE * balanced, bins=25)
+    density.stairs(counts / len(balanced), edges, orientation="horizontal", fill=True, color=style.BLUE, alpha=0.75)
     density.set(xlabel="share of the steps", ylabel="reward per step × 10⁴", title="a) balanced rod")
     quantiles.sharey(density)
-    quantiles.scatter(levels(m), FINE * np.quantile(rewards, levels(m)), c=style.level_colours(m), s=18, zorder=3)
+    quantiles.scatter(levels(m), FINE * np.quantile(balanced, levels(m)), c=style.level_colours(m), s=18, zorder=3)
     quantiles.set(xlim=(0, 1), xlabel="level τ", title="b) their quantiles")
     quantiles.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     quantiles.tick_params(labelleft=False)
@@ -162,17 +125,21 @@ def _convergence(results: Results, study: Study) -> Figure:
 
 
 def _heat_map(
-    axes: Axes, study: Study, rows: list[tuple[Setting, float]], size: float | None, ends: tuple[float, float]
+    axes: Axes, study: Study, rows: Sequence[Ranked[Setting]], size: float | None, ends: tuple[float, float]
 ) -> AxesImage:
-    """α × η for one number of quantiles: the best over η_π, and which that is; framed the paper's α and η, starred the best."""
+    """α × η for one number of quantiles: the reward with the best η_π, and that η_π.
+
+    A frame marks the paper's α and η, a star the best configuration.
+    """
     step_sizes, ratios = study.grid["step_size"], study.grid["reward_ratio"]
     heat = np.full((len(step_sizes), len(ratios)), np.nan)
-    for rank, (setting, mean) in enumerate(rows):  # the first of a cell is its best
+    for row in rows:  # the first row of a cell is its best
+        setting, mean = row.configuration, row.mean
         y, x = step_sizes.index(setting["step_size"]), ratios.index(setting["reward_ratio"])
         if setting.get("num_quantiles") != size or not np.isnan(heat[y, x]):
             continue
         heat[y, x] = mean
-        star = "*" if rank == 0 else ""
+        star = "*" if row.rank == 1 else ""
         axes.text(
             x, y, f"{mean:.2f}{star}\n{setting['policy_ratio']:g}".replace("-", "−"), fontsize=6, ha="center", va="center",
             color="black" if mean > sum(ends) / 2 else "white", linespacing=1.1,
@@ -189,9 +156,63 @@ def _heat_map(
 
 
 def _explain(axes: Axes) -> None:
-    """What the cells say, where a column has a panel to spare."""
+    """The explanation of the cells, in a panel that has no map."""
     axes.set_axis_off()
     lines = ("In a cell: the average reward", "with the best policy ratio $η_π$,", "and below it that ratio.", "",
              "Framed: the paper's α and η.", "*: the best of its column.")  # fmt: skip
     text = "\n".join(lines)
     axes.text(0.0, 0.75, text, transform=axes.transAxes, va="top", fontsize=7.5)
+
+
+ALL = ("differential-actor-critic", "d2-actor-critic", "d3-actor-critic")
+
+FIGURES = by_name(
+    FIGURE_C1,
+    PaperFigure(
+        name="figure_c5",
+        caption=(
+            "a) the reward per step of a balanced rod, b) their quantiles, c) D2's estimates of them.",
+            "The paper: \"the agent's quantile estimates converge to the quantiles of the limiting per-step reward distribution "
+            'induced by the optimal policy (i.e., the policy that balances the pendulum …)", which is about 0.',
+        ),
+        draw=partial(reward_convergence, algorithm="d2-actor-critic"),
+        shows={"d2-actor-critic": "tuned"},
+    ),
+    PaperFigure(
+        name="figure_c6",
+        caption=("as Fig. C.5, with D3's estimates. The paper claims the same convergence of them.",),
+        draw=partial(reward_convergence, algorithm="d3-actor-critic"),
+        shows={"d3-actor-critic": "tuned"},
+    ),
+    PaperFigure(
+        name="figure_c7",
+        caption=(
+            "the rolling average reward of the three tuned algorithms, mean and 95 % interval over runs.",
+            'The paper: "the D2 and D3 algorithms yield competitive performance when compared to their non-distributional '
+            'counterpart".',
+        ),
+        draw=rewards,
+        shows=dict.fromkeys(ALL, "tuned"),
+    ),
+    PaperFigure(
+        name="figure_sensitivity",
+        caption=(
+            "Average reward for every α and η with the best η_π for them, which the paper tells of its tuned settings only.",
+            "The paper: for Differential α = 2e-2, η = 1e-2, η_π = 0.1, for D2 2e-2, 0.1, 0.1 and 10 quantiles, for D3 2e-1, "
+            '1e-3, 0.1 and 10 quantiles "yielded the best results".',
+        ),
+        draw=heat_maps,
+        shows=dict.fromkeys(ALL, "grid"),
+    ),
+    PaperFigure(
+        name="figure_settings",
+        caption=(
+            "How much each setting matters: the average reward with the best of all others, and the median over them.",
+            'The paper shows this of no world; it says that "every combination" was tested.',
+        ),
+        draw=effects,
+        shows=dict.fromkeys(ALL, "grid"),
+    ),
+    curves.FIGURE_BEST,
+)
+"""Name → figure, in the order of the report."""

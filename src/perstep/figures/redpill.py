@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,34 +11,18 @@ from matplotlib.patches import Rectangle
 
 from perstep.distribution import Distribution
 from perstep.figures import curves, style
+from perstep.figures.paper_figure import PaperFigure, by_name
 from perstep.quantiles import levels
-from perstep.studies.catalog import Study
-from perstep.studies.comparison import label, tuning
-from perstep.studies.redpill import optimal_rewards
+from perstep.studies.notation import label
+from perstep.studies.ranking import ranking
+from perstep.studies.reference import optimal_rewards
 from perstep.studies.results import Results
 
-WORST, BEST = -0.70, -0.60  # always red and always blue: the ends of every heat map, so that they compare
+WORST, BEST = -0.70, -0.60  # always red and always blue: the ends of the colour scale of all heat maps
 
 
-def figure_2(results: Results) -> Figure:
-    """Fig. 2: a) the reward per step of the ε-greedy optimal policy, b) their quantiles, c) D2's estimates of them.
-
-    The paper: "the agent's quantile estimates converge to the quantiles of the limiting per-step reward distribution
-    induced by the optimal policy".
-    """
-    return _convergence(results, results.studies["d2-q"])
-
-
-def figure_c3(results: Results) -> Figure:
-    """Fig. C.3: as Fig. 2, with D3's estimates. The paper claims the same convergence of them."""
-    return _convergence(results, results.studies["d3-q"])
-
-
-def figure_3(results: Results) -> Figure:
-    """Fig. 3: the rolling average reward of the three tuned algorithms, mean and 95 % interval over runs.
-
-    The paper: "the D2 and D3 algorithms yield competitive performance when compared to their non-distributional counterpart".
-    """
+def rewards(results: Results) -> Figure:
+    """Fig. 3."""
     figure, both = style.panels(2, 3.2, ratios=(1, 1.6), sharey=True)
     for study in results.studies.values():
         curves.rolling_rewards(both, results, study, f"{label(study)} Q-learning")
@@ -52,29 +36,8 @@ def figure_3(results: Results) -> Figure:
     return figure
 
 
-def figure_c2(results: Results) -> Figure:
-    """Fig. C.2: average reward over all steps for every step size of Differential Q-learning.
-
-    The paper: "a value function step size of 2e-3 and an average-reward η of 2.0 resulted in the highest average-reward".
-    """
-    return _heat_maps(results, results.studies["differential-q"])
-
-
-def figure_c2_d2(results: Results) -> Figure:
-    """The same for D2, which the paper tells and does not show: α = 2e-3, η = 2 and 51 quantiles "yielded the best results"."""
-    return _heat_maps(results, results.studies["d2-q"])
-
-
-def figure_c2_d3(results: Results) -> Figure:
-    """The same for D3, which the paper tells and does not show: α = 2e-2, η = 2 and 51 quantiles "yielded the best results"."""
-    return _heat_maps(results, results.studies["d3-q"])
-
-
-def figure_c4(results: Results) -> Figure:
-    """Fig. C.4: D3's quantiles of the differential return from the blue world with the blue pill.
-
-    The paper: "the agent's differential return quantile estimates converge".
-    """
+def return_convergence(results: Results) -> Figure:
+    """Fig. C.4."""
     study = results.studies["d3-q"]
     figure, (axes,) = style.panels(1, 3.2, 5.6)
     steps, traces = curves.traces(results, study, "return_quantile_trace")
@@ -91,24 +54,9 @@ def figure_c4(results: Results) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Results], Figure]] = {
-    function.__name__: function
-    for function in (
-        figure_2,
-        figure_3,
-        figure_c2,
-        figure_c2_d2,
-        figure_c2_d3,
-        figure_c3,
-        figure_c4,
-        curves.figure_best,
-    )
-}
-"""File name → the function that draws it."""
-
-
-def _convergence(results: Results, study: Study) -> Figure:
-    """Three panels with the reward upwards in all of them, so that a line in c) ends at its dot in b) and its place in a)."""
+def reward_convergence(results: Results, algorithm: str) -> Figure:
+    """Fig. 2 and C.3. The three panels share the reward axis, so that a line in c) ends at the height of its dot in b)."""
+    study = results.studies[algorithm]
     figure, (density, quantiles, lines) = style.panels(3, 3.0, ratios=(1, 1, 2.2), sharey=True)
     exact = optimal_rewards(study.fixed["epsilon"])
     steps, traces = curves.traces(results, study, "reward_quantile_trace")
@@ -128,7 +76,7 @@ def _convergence(results: Results, study: Study) -> Figure:
 
 
 def _density(axes: Axes, exact: Distribution) -> None:
-    """The exact share of the rewards in narrow bins: what a histogram of a run without end would show."""
+    """The exact density of the rewards in narrow bins: the histogram of an infinite run."""
     heights, edges = exact.histogram(120)
     axes.stairs(heights, edges, orientation="horizontal", fill=True, color=style.BLUE, alpha=0.75)
     axes.axhline(exact.mean, color="black", lw=0.9, ls="--")
@@ -139,20 +87,22 @@ def _density(axes: Axes, exact: Distribution) -> None:
     axes.set(xlabel="density", ylabel="reward per step", title="a) optimal rewards")
 
 
-def _heat_maps(results: Results, study: Study) -> Figure:
-    """A map a number of quantiles; framed, the setting that the paper chose; starred, the best of ours."""
+def heat_maps(results: Results, algorithm: str) -> Figure:
+    """Fig. C.2: one map per number of quantiles. A frame marks the paper's choice, a star our best configuration."""
+    study = results.studies[algorithm]
     sizes = study.grid.get("num_quantiles", (None,))
     figure = Figure(figsize=(5.6, 0.5 + 2.2 * len(sizes)), layout="constrained")
     every = figure.subplots(len(sizes), 1, squeeze=False)[:, 0]
-    rows = tuning(results, study)
+    rows = ranking(results, study)
     step_sizes, ratios = study.grid["step_size"], study.grid["reward_ratio"]
     for axes, size in zip(every, sizes, strict=True):
         heat = np.full((len(step_sizes), len(ratios)), np.nan)
-        for rank, (setting, mean) in enumerate(rows):
+        for row in rows:
+            setting = row.configuration
             if setting.get("num_quantiles") == size:
                 y, x = step_sizes.index(setting["step_size"]), ratios.index(setting["reward_ratio"])
-                heat[y, x] = mean
-                _cell(axes, x, y, mean, best=rank == 0, tuned=setting == study.tuned)
+                heat[y, x] = row.mean
+                _cell(axes, x, y, row.mean, best=row.rank == 1, tuned=setting == study.tuned)
         picture = axes.imshow(heat, style.SEQUENCE, vmin=WORST, vmax=BEST, origin="lower", aspect="auto")
         axes.set_xticks(range(len(ratios)), [f"{ratio:g}" for ratio in ratios])
         axes.set_yticks(range(len(step_sizes)), [f"{step_size:.0e}".replace("e-0", "e−") for step_size in step_sizes])
@@ -167,10 +117,79 @@ def _heat_maps(results: Results, study: Study) -> Figure:
 
 
 def _cell(axes: Axes, x: int, y: int, mean: float, *, best: bool, tuned: bool) -> None:
-    """The number in a cell, in ink that shows on its colour."""
+    """The number in a cell, black or white depending on the colour behind it."""
     ink = "black" if mean > (WORST + BEST) / 2 else "white"
     axes.text(
         x, y, f"{mean:.4f}".replace("-", "−") + ("*" if best else ""), color=ink, fontsize=7, ha="center", va="center"
     )
     if tuned:
         axes.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, edgecolor="black", lw=1.6))
+
+
+FIGURES = by_name(
+    PaperFigure(
+        name="figure_2",
+        caption=(
+            "a) the reward per step of the ε-greedy optimal policy, b) their quantiles, c) D2's estimates of them.",
+            "The paper: \"the agent's quantile estimates converge to the quantiles of the limiting per-step reward distribution "
+            'induced by the optimal policy".',
+        ),
+        draw=partial(reward_convergence, algorithm="d2-q"),
+        shows={"d2-q": "traced"},
+    ),
+    PaperFigure(
+        name="figure_3",
+        caption=(
+            "the rolling average reward of the three tuned algorithms, mean and 95 % interval over runs.",
+            'The paper: "the D2 and D3 algorithms yield competitive performance when compared to their non-distributional '
+            'counterpart".',
+        ),
+        draw=rewards,
+        shows={"differential-q": "tuned", "d2-q": "tuned", "d3-q": "tuned"},
+    ),
+    PaperFigure(
+        name="figure_c2",
+        caption=(
+            "average reward over all steps for every step size of Differential Q-learning.",
+            'The paper: "a value function step size of 2e-3 and an average-reward η of 2.0 resulted in the highest '
+            'average-reward".',
+        ),
+        draw=partial(heat_maps, algorithm="differential-q"),
+        shows={"differential-q": "grid"},
+    ),
+    PaperFigure(
+        name="figure_c2_d2",
+        caption=(
+            "The same for D2, which the paper tells and does not show: α = 2e-3, η = 2 and 51 quantiles "
+            '"yielded the best results".',
+        ),
+        draw=partial(heat_maps, algorithm="d2-q"),
+        shows={"d2-q": "grid"},
+    ),
+    PaperFigure(
+        name="figure_c2_d3",
+        caption=(
+            "The same for D3, which the paper tells and does not show: α = 2e-2, η = 2 and 51 quantiles "
+            '"yielded the best results".',
+        ),
+        draw=partial(heat_maps, algorithm="d3-q"),
+        shows={"d3-q": "grid"},
+    ),
+    PaperFigure(
+        name="figure_c3",
+        caption=("as Fig. 2, with D3's estimates. The paper claims the same convergence of them.",),
+        draw=partial(reward_convergence, algorithm="d3-q"),
+        shows={"d3-q": "traced"},
+    ),
+    PaperFigure(
+        name="figure_c4",
+        caption=(
+            "D3's quantiles of the differential return from the blue world with the blue pill.",
+            'The paper: "the agent\'s differential return quantile estimates converge".',
+        ),
+        draw=return_convergence,
+        shows={"d3-q": "traced"},
+    ),
+    curves.FIGURE_BEST,
+)
+"""Name → figure, in the order of the report."""

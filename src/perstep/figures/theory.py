@@ -1,8 +1,7 @@
-"""Figures of the theorems (Sec. 4, App. B): what was measured beside what is predicted, and where the two part from the paper."""
+"""Figures of the theorems (Sec. 4, App. B): measurements, predictions, and where both disagree with the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perstep.figures import style
+from perstep.figures.paper_figure import PaperFigure, by_name
 from perstep.studies.results import Results
 from perstep.studies.theory import control, prediction, quantile_tracking, returns
 from perstep.studies.theory.measuring import table
@@ -25,11 +25,7 @@ ALGORITHM_LINES: dict[str, dict[str, Any]] = {
 
 
 def quantile_tracking_figure(results: Results) -> Figure:
-    """Theorem B.12 and Lemma B.11: a) the error of θ against steps, b) the Lyapunov function L(θ), mean over runs.
-
-    The paper proves that θ converges and that L falls along its mean path. Dotted is what stochastic approximation predicts
-    of rewards with a density: an error of √(α_θ τ(1 − τ) / 2f(q)), and L = α_θ (m/24 + 1/48m).
-    """
+    """Theorem B.12 and Lemma B.11: the error of θ and the Lyapunov function."""
     figure, (error, lyapunov) = style.panels(2, 3.2)
     curves = quantile_tracking.tracking_curves(table(results.folder, "tracking"), "world", "m", "power")
     for colour, ((world, m, power), curve) in zip(COLOURS, curves.items(), strict=True):
@@ -46,10 +42,7 @@ def quantile_tracking_figure(results: Results) -> Figure:
 
 
 def quantile_mean_figure(results: Results) -> Figure:
-    """Lemma 4.2: the mean of m exact quantiles beside the average reward, against m; no learning.
-
-    The paper proves that the difference goes to 0. For rewards in [a, b] it is at most (b − a) / 2m (lines), and not monotone.
-    """
+    """Lemma 4.2: the mean of m exact quantiles against the average reward."""
     figure, both = style.panels(2, 3.0, sharey=True)
     frame = table(results.folder, "quantile_mean")
     for axes, discrete, title in zip(
@@ -67,11 +60,7 @@ def quantile_mean_figure(results: Results) -> Figure:
 
 
 def two_timescales(results: Results) -> Figure:
-    """Theorem B.18: a) the error of V without its level, b) the level where the mean of q is r̄, c) and where it is not.
-
-    The paper proves that V converges if α/α_θ → 0. The ratio matters little, since θ does not depend on V; that the mean of the
-    m quantiles is r̄ matters: in c) no ratio gives the level a limit.
-    """
+    """Theorem B.18: the error and the level of V."""
     figure, (error, level, biased) = style.panels(3, 3.0)
     curves = prediction.value_curves(table(results.folder, "values"))
     for colour, timescale in zip(COLOURS, prediction.TIMESCALES, strict=False):
@@ -88,10 +77,7 @@ def two_timescales(results: Results) -> Figure:
 
 
 def finite_m(results: Results) -> Figure:
-    """What a finite m does to prediction: the drift of V a step, beside α (r̄ − mean of q) / S; red-pill, uniform policy.
-
-    The paper takes the mean of the quantiles for r̄, which is true as m → ∞ only (Lemma 4.2). The learned offset ends the drift.
-    """
+    """The drift of V that a finite m causes."""
     figure, (axes,) = style.panels(1, 3.0, 5.0)
     frame = table(results.folder, "bias")
     scale = 1.0 / frame["alpha"][0]
@@ -110,14 +96,11 @@ def finite_m(results: Results) -> Figure:
 
 
 def optimality_gap(results: Results) -> Figure:
-    """Theorem 4.4: sp(TQ − Q) (lines), which bounds what the greedy policy falls short of r̄* by (dots), against steps.
-
-    The paper proves the bound, which held at every look, and that the gap goes to 0 if Q converges. D2 as printed with the usual
-    steps ν^−0.8 keeps a gap, which is predicted (dotted); with 1/ν the gap goes to 0 though Q itself does not converge.
-    """
+    """Theorem 4.4: the gap sp(TQ − Q) and the shortfall of the greedy policy."""
     figure, every = style.panels(4, 3.3, 9.0)
-    curves = control.gaps(table(results.folder, "optimality_gap"))
-    for axes, world in zip(every, control.worlds(), strict=True):
+    frame = table(results.folder, "optimality_gap")
+    curves = control.gaps(frame)
+    for axes, world in zip(every, frame["world"].unique(maintain_order=True), strict=True):
         some = curves.filter(pl.col("world") == world)
         for (algorithm, power), curve in some.partition_by("algorithm", "power", as_dict=True).items():
             line = dict(ALGORITHM_LINES[str(algorithm)])
@@ -138,11 +121,7 @@ def optimality_gap(results: Results) -> Figure:
 
 
 def drift(results: Results) -> Figure:
-    """How D2's Q drifts while it explores: a), b) the mean of Q against steps; c) the drift of each run beside the prediction.
-
-    The paper proves Q bounded (Lemma B.28). R̄ goes to the average reward of the ε-greedy policy, and Q needs that of the greedy
-    one, so all of Q rises by α k a step, k being the root of gain*(r − k/w) = R̄ with w the share of visits of each pair.
-    """
+    """The drift of Q while D2 explores."""
     figure, (one, two, beside) = style.panels(3, 3.2, ratios=(1, 1, 1.15))
     frame = table(results.folder, "drift")
     for axes, world, m in ((one, "red-pill", 51), (two, "access control", 51)):
@@ -155,12 +134,12 @@ def drift(results: Results) -> Figure:
     handles, labels = one.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
     one.legend(unique.values(), unique.keys(), loc="upper left", fontsize=7)
-    _beside(beside, frame.filter(pl.col("algorithm") == "D2 as printed"))
+    _predicted_and_measured(beside, frame.filter(pl.col("algorithm") == "D2 as printed"))
     return figure
 
 
-def _beside(axes: Axes, printed: pl.DataFrame) -> None:
-    """Measured against predicted drift, one mark a run."""
+def _predicted_and_measured(axes: Axes, printed: pl.DataFrame) -> None:
+    """Measured against predicted drift, one mark per run."""
     known = printed.filter(pl.col("predicted").is_not_null())
     for colour, marker, ((world,), runs) in zip(
         COLOURS, "os^d", known.partition_by("world", as_dict=True).items(), strict=False
@@ -175,11 +154,7 @@ def _beside(axes: Axes, printed: pl.DataFrame) -> None:
 
 
 def return_quantiles(results: Results) -> Figure:
-    """D3's Ω(blue, blue): a) its spread and b) its mean against steps and n; c) the spread of sampled differential returns.
-
-    The paper's Fig. C.4 shows Ω over 100,000 steps and says that it converges. The variance of Σ (R − r̄) grows linearly with the
-    horizon, so there is no distribution to converge to: the spread of Ω grows until it is in proportion to n (dotted: predicted).
-    """
+    """The spread and the mean of D3's Ω, and the spread of sampled returns."""
     figure, (spread, mean, sampled) = style.panels(3, 3.0)
     curves = returns.spreads(table(results.folder, "returns"))
     for colour, ((n,), curve) in zip(COLOURS, curves.partition_by("n", as_dict=True).items(), strict=False):
@@ -202,13 +177,78 @@ def return_quantiles(results: Results) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Results], Figure]] = {
-    "quantile_tracking": quantile_tracking_figure,
-    "quantile_mean": quantile_mean_figure,
-    "two_timescales": two_timescales,
-    "finite_m": finite_m,
-    "optimality_gap": optimality_gap,
-    "drift": drift,
-    "return_quantiles": return_quantiles,
-}
-"""File name → the function that draws it."""
+FIGURES = by_name(
+    PaperFigure(
+        name="quantile_tracking",
+        caption=(
+            "Theorem B.12 and Lemma B.11: a) the error of θ against steps, b) the Lyapunov function L(θ), mean over runs.",
+            "The paper proves that θ converges and that L falls along its mean path. Dotted is what stochastic "
+            "approximation predicts of rewards with a density: an error of √(α_θ τ(1 − τ) / 2f(q)), and L = α_θ (m/24 + "
+            "1/48m).",
+        ),
+        draw=quantile_tracking_figure,
+    ),
+    PaperFigure(
+        name="quantile_mean",
+        caption=(
+            "Lemma 4.2: the mean of m exact quantiles beside the average reward, against m; no learning.",
+            "The paper proves that the difference goes to 0. For rewards in [a, b] it is at most (b − a) / 2m (lines), "
+            "and not monotone.",
+        ),
+        draw=quantile_mean_figure,
+    ),
+    PaperFigure(
+        name="two_timescales",
+        caption=(
+            "Theorem B.18: a) the error of V without its level, b) the level where the mean of q is r̄, c) and where it "
+            "is not.",
+            "The paper proves that V converges if α/α_θ → 0. The ratio matters little, since θ does not depend on V; that "
+            "the mean of the m quantiles is r̄ matters: in c) no ratio gives the level a limit.",
+        ),
+        draw=two_timescales,
+    ),
+    PaperFigure(
+        name="finite_m",
+        caption=(
+            "What a finite m does to prediction: the drift of V a step, beside α (r̄ − mean of q) / S; red-pill, uniform "
+            "policy.",
+            "The paper takes the mean of the quantiles for r̄, which is true as m → ∞ only (Lemma 4.2). The learned "
+            "offset ends the drift.",
+        ),
+        draw=finite_m,
+    ),
+    PaperFigure(
+        name="optimality_gap",
+        caption=(
+            "Theorem 4.4: sp(TQ − Q) (lines), which bounds what the greedy policy falls short of r̄* by (dots), against "
+            "steps.",
+            "The paper proves the bound, which held at every look, and that the gap goes to 0 if Q converges. D2 as "
+            "printed with the usual steps ν^−0.8 keeps a gap, which is predicted (dotted); with 1/ν the gap goes to 0 "
+            "though Q itself does not converge.",
+        ),
+        draw=optimality_gap,
+    ),
+    PaperFigure(
+        name="drift",
+        caption=(
+            "How D2's Q drifts while it explores: a), b) the mean of Q against steps; c) the drift of each run beside the "
+            "prediction.",
+            "The paper proves Q bounded (Lemma B.28). R̄ goes to the average reward of the ε-greedy policy, and Q needs "
+            "that of the greedy one, so all of Q rises by α k a step, k being the root of gain*(r − k/w) = R̄ with w the "
+            "share of visits of each pair.",
+        ),
+        draw=drift,
+    ),
+    PaperFigure(
+        name="return_quantiles",
+        caption=(
+            "D3's Ω(blue, blue): a) its spread and b) its mean against steps and n; c) the spread of sampled differential "
+            "returns.",
+            "The paper's Fig. C.4 shows Ω over 100,000 steps and says that it converges. The variance of Σ (R − r̄) grows "
+            "linearly with the horizon, so there is no distribution to converge to: the spread of Ω grows until it is in "
+            "proportion to n (dotted: predicted).",
+        ),
+        draw=return_quantiles,
+    ),
+)
+"""Name → figure, in the order of the report."""

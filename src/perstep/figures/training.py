@@ -1,4 +1,4 @@
-"""The figures of a training run: convergence of the reward quantiles, reward per step, and episode returns."""
+"""Figures of a training run: the convergence of the reward quantiles, the reward over the steps, and episode returns."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-SMOOTHED = 40  # the smooth line averages over one part in this many of the run
-FEW = 20  # up to this many quantiles have thick lines
+SMOOTHED = 40  # the smoothed line averages over 1/40 of the run
+FEW = 20  # up to this number of quantiles, lines are drawn with full width
 EXACT = "exact"
 LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, "handlelength": 1.8}
 
@@ -28,7 +28,7 @@ LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, 
 def quantile_convergence(
     path: str | os.PathLike[str], metrics: polars.DataFrame, exact: dict[str, Any] | None = None, title: str = ""
 ) -> None:
-    """θ_i against steps, and the θ_i at the end; dotted, the exact quantiles.
+    """θ_i against steps, and their final values. Dotted: the exact quantiles of the final policy.
 
     `metrics` has the columns step, average_reward and theta_1 … theta_m. `exact` has the entries `quantiles` and `average_reward`
     if they are known. With m = 1, the rule `differential`, the figure shows the average reward.
@@ -58,9 +58,9 @@ def reward_rate(
     title: str = "",
     evaluations: polars.DataFrame | None = None,
 ) -> None:
-    """The reward per step against steps, in each window and smoothed, with its estimate and the exact values.
+    """The reward per step against steps, raw and smoothed, with the learned average reward and the exact values if known.
 
-    `evaluations` has the columns step and average_reward.
+    `evaluations`: results of evaluations without learning, with the columns step and average_reward.
     """
     steps, window, rate = (metrics[name].to_numpy() for name in ("step", "window", "reward_rate"))
     average = metrics["average_reward"].to_numpy()
@@ -88,7 +88,7 @@ def episode_return(
     title: str = "",
     evaluations: polars.DataFrame | None = None,
 ) -> None:
-    """The mean episode return against steps, in each window and smoothed.
+    """The mean return of the episodes that ended in each window, against steps, raw and smoothed.
 
     `metrics` has the columns step, episodes and episode_return; `evaluations` has step and episode_return.
     """
@@ -112,7 +112,7 @@ def _finish(figure: Figure, axes: Axes, title: str, label: str, last_step: int) 
 
 
 def _evaluated(axes: Axes, evaluations: polars.DataFrame | None, name: str) -> Floats:
-    """Draw a dot for each evaluation; returns their heights."""
+    """Dots for evaluations without learning. Returns their values."""
     if evaluations is None or not len(evaluations):
         return np.zeros(0)
     heights = evaluations[name].to_numpy()
@@ -131,7 +131,7 @@ def trailing_mean(rate: Floats, window: NDArray[np.int64], span: int) -> Floats:
 
 
 def _convergence(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: list[float] | None) -> None:
-    """A line for each quantile, darkest for the lowest level."""
+    """One line per quantile, from dark for the lowest level to light for the highest."""
     colours, few = level_colours(theta.shape[1]), theta.shape[1] <= FEW
     for i, colour in enumerate(colours):
         axes.plot(steps, theta[:, i], color=colour, lw=1.3 if few else 0.7)
@@ -143,7 +143,7 @@ def _convergence(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: lis
 
 
 def _final_quantiles(axes: Axes, theta: Floats, exact: list[float] | None) -> None:
-    """The quantile function at the end: level on the x-axis, reward on the y-axis as in the left panel."""
+    """The final quantile function: level on the horizontal axis, reward on the vertical axis of the left panel."""
     tau = np.asarray(levels(theta.size))
     if exact is not None:
         axes.plot(tau, exact, color=BLACK, lw=0.8, ls=":", drawstyle="steps-mid")
@@ -153,7 +153,7 @@ def _final_quantiles(axes: Axes, theta: Floats, exact: list[float] | None) -> No
 
 
 def _focus(axes: Axes, smooth: Floats, average: Floats, known: dict[str, Any]) -> None:
-    """Set the y-limits from the smooth lines after the first fortieth: initial estimates would make all else look flat."""
+    """Limits from the smoothed lines without the first 1/40: noise and initial estimates would flatten the rest."""
     settled = slice(len(smooth) // 40, None)
     exact = [known[name] for name in ("average_reward", "optimal_average_reward") if name in known]
     shown = np.concatenate((smooth[settled], average[settled], exact))

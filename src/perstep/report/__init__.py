@@ -1,6 +1,6 @@
-"""Results as one page: claims of the paper with their verdicts, figures, sensitivity, timing, provenance; no network needed.
+"""Results as one HTML page: claims with verdicts, figures, sensitivity, timing and provenance. It needs no network.
 
-It reads the files that `perstep reproduce` leaves and nothing else, so that a page can be made anywhere, at any time.
+The page is made from the files that `perstep reproduce` writes and from nothing else, so it can be made anywhere, at any time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ NAME = "report.html"
 
 
 def report(results: Path, out: Path | None = None) -> Path:
-    """Write the page of all parts and scales in `results`, to `out` or to report.html in it; returns where it is."""
+    """Write the page of all parts and scales in `results`, to `out` or to report.html in that folder. Returns its path."""
     folder = Path(results)
     target = folder / NAME if out is None else Path(out)
     if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder. Give the name of the page to write, as {target / NAME}.")
+        raise IsADirectoryError(
+            f"{target} is a folder. Give the name of the page to write, for example {target / NAME}."
+        )
     text = page(read_results(folder), folder)
     with published(target) as draft:
         draft.write_text(text, encoding="utf-8")

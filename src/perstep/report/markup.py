@@ -1,4 +1,4 @@
-"""HTML that cannot be injected into: text is escaped where it enters an element, and only elements are taken as they are."""
+"""HTML that is safe from injection: text is escaped when it enters an element, and only elements are inserted unchanged."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TypeAlias
 
 
 class Markup(str):
-    """HTML that `element` made; any other text is escaped."""
+    """HTML made by `element`. All other text is escaped."""
 
     __slots__ = ()
 
 
-VOID = {"br", "img", "input", "meta"}  # elements without an end
+VOID = {"br", "img", "input", "meta"}  # elements without an end tag
 
 Child: TypeAlias = "str | Iterable[Child] | None"
 """Text, elements, nothing, or any nesting of them."""
 
 
 def element(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """`<name …>children</name>`. Attributes: class_ is class, data_x is data-x; True stands alone, False and None are left out."""
+    """`<name …>children</name>`. class_ is class, data_x is data-x. True: an attribute without value; False, None: no attribute."""
     words = [name]
     for key, value in attributes.items():
         attribute = key.rstrip("_").replace("_", "-")
@@ -33,7 +33,7 @@ def element(name: str, /, *children: Child, **attributes: str | float | bool | N
 
 
 def join(*children: Child) -> Markup:
-    """One after the other, escaped unless they are markup."""
+    """All children in a row, escaped unless they are markup."""
     parts: list[str] = []
     for child in children:
         if isinstance(child, Markup):
@@ -48,7 +48,7 @@ def join(*children: Child) -> Markup:
 def table(
     head: Iterable[Child], rows: Iterable[Iterable[Child]], *, caption: Child = None, class_: str | None = None
 ) -> Markup:
-    """A table that scrolls inside its box where the window is narrow, by keyboard too."""
+    """A table that scrolls within its box if the window is narrow; the keyboard can scroll it too."""
     body = [element("tr", [element("td", cell) for cell in row]) for row in rows]
     whole = element(
         "table",

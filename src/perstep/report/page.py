@@ -1,4 +1,4 @@
-"""The page itself: claims first, then the figures of each part, sensitivity, timing and provenance."""
+"""The page: claims first, then the figures of each part, sensitivity, timing and provenance."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from perstep.report import paper, sections
+from perstep.paper import PARTS, belongs
+from perstep.report import sections, sensitivity_section
 from perstep.report.markup import Markup, element, join
-from perstep.report.reading import VERDICTS, Claim, PartResults
+from perstep.report.reading import PartResults
 from perstep.report.sections import anchor, claim_anchor, figure_link, is_fullest, verdict_mark
+from perstep.report.titles import part_title
+from perstep.studies.claims.claim import VERDICTS, Claim
 
 COLUMNS = ("where", "claim", "measured", "tolerance", "verdict", "figure")
 
@@ -20,7 +23,7 @@ NOTES = {
     "small": "fewer runs than in the paper, so more noise.",
     "smoke": "runs so short that they show only that everything works. Their verdicts say nothing of the paper.",
 }
-"""Scale → what to keep in mind."""
+"""Scale → a note about its results."""
 
 
 def page(results: Sequence[PartResults], folder: Path) -> str:
@@ -30,7 +33,7 @@ def page(results: Sequence[PartResults], folder: Path) -> str:
     )
     rows = _claim_rows(results)
     parts = list(dict.fromkeys(each.part for each in results))
-    absent = [name for name in paper.PARTS if not any(paper.belongs(part, name) for part in parts)]
+    absent = [name for name in PARTS if not any(belongs(part, name) for part in parts)]
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -48,7 +51,7 @@ def page(results: Sequence[PartResults], folder: Path) -> str:
             _claims(results, rows),
             [sections.part(results, part, folder) for part in parts],
             sections.absent(absent, folder),
-            sections.sensitivity(results),
+            sensitivity_section.section(results),
             sections.timing(results),
             sections.provenance(results),
         ),
@@ -59,7 +62,7 @@ def page(results: Sequence[PartResults], folder: Path) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Nothing is asked of any host, and no script or style runs but ours: a browser refuses whatever else a file brings."""
+    """The content security policy: no network access, and no script or style except ours, whatever the result files contain."""
 
     def only(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -71,15 +74,15 @@ def _policy(style: str, script: str) -> str:
 
 
 def _claim_rows(results: Sequence[PartResults]) -> list[tuple[PartResults | str, Claim]]:
-    """Every claim with the results that judge it; of a part without verdicts, with the part's name."""
+    """Every claim with the results that it was judged from; with the name of its part if there are none."""
     rows: list[tuple[PartResults | str, Claim]] = []
-    for name, part in paper.PARTS.items():
+    for name, part in PARTS.items():
         judged: list[tuple[PartResults | str, Claim]] = [
-            (each, claim) for each in results if paper.belongs(each.part, name) for claim in each.claims
+            (each, claim) for each in results if belongs(each.part, name) for claim in each.claims
         ]
-        unjudged = [Claim(where=where, says=says, verdict="not run") for where, says in part.claims]
+        unjudged = [Claim(where=where, says=says) for where, says in part.in_brief]
         rows += judged or [(name, claim) for claim in unjudged]
-    others = [each for each in results if not any(paper.belongs(each.part, name) for name in paper.PARTS)]
+    others = [each for each in results if not any(belongs(each.part, name) for name in PARTS)]
     return rows + [(each, claim) for each in others for claim in each.claims]
 
 
@@ -89,8 +92,8 @@ def _header(
     fullest = [claim.verdict for source, claim in rows if isinstance(source, str) or is_fullest(results, source)]
     counts = Counter(fullest)
     fullest_of = [next(each for each in results if each.part == part) for part in parts]
-    scales = ", ".join(paper.title(each.part) + (f" ({each.scale} scale)" if each.scale else "") for each in fullest_of)
-    links = [("claims", "Claims"), *((anchor(part), paper.title(part)) for part in parts)]
+    scales = ", ".join(part_title(each.part) + (f" ({each.scale} scale)" if each.scale else "") for each in fullest_of)
+    links = [("claims", "Claims"), *((anchor(part), part_title(part)) for part in parts)]
     links += [("not-run", "Not run yet")] if absent else []
     links += [("sensitivity", "Sensitivity"), ("timing", "Timing"), ("provenance", "Provenance")]
     items = [element("li", element("a", text, href=f"#{target}")) for target, text in links]
@@ -135,16 +138,16 @@ def _claims(results: Sequence[PartResults], rows: list[tuple[PartResults | str, 
 
 
 def _caution(results: Sequence[PartResults]) -> Markup | None:
-    """What verdicts of short runs are worth."""
+    """A warning about verdicts from short runs."""
     at = {
-        scale: [paper.title(e.part) for e in results if is_fullest(results, e) and e.scale == scale] for scale in NOTES
+        scale: [part_title(e.part) for e in results if is_fullest(results, e) and e.scale == scale] for scale in NOTES
     }
     lines = [f"{', '.join(titles)} ({scale} scale): {NOTES[scale]}" for scale, titles in at.items() if titles]
     return element("div", [element("p", line) for line in lines], class_="notice", role="note") if lines else None
 
 
 def _controls(results: Sequence[PartResults]) -> Markup:
-    """Shown by the script, which makes them work."""
+    """The controls of the table of claims. The script shows them, since they need it."""
     scales = list(dict.fromkeys(each.scale for each in results))
     choose = None
     if len(results) > len({each.part for each in results}):  # a part at several scales
@@ -166,7 +169,7 @@ def _claim_row(results: Sequence[PartResults], place: int, source: PartResults |
     part = source if isinstance(source, str) else source.part
     scale = "" if isinstance(source, str) else source.scale
     fullest = isinstance(source, str) or is_fullest(results, source)
-    where = join(claim.where, element("span", f"{paper.title(part)}{f', {scale}' if scale else ''}", class_="scale"))
+    where = join(claim.where, element("span", f"{part_title(part)}{f', {scale}' if scale else ''}", class_="scale"))
     figure = "" if isinstance(source, str) else figure_link(source, claim.figure)
     measured = element("a", "how to run it", href=f"#{anchor(part)}") if isinstance(source, str) else claim.measured
 
@@ -179,7 +182,7 @@ def _claim_row(results: Sequence[PartResults], place: int, source: PartResults |
         cell(claim.says),
         cell(measured, data_label=None if isinstance(source, str) else "measured"),
         cell(claim.tolerance, data_label="tolerance" if claim.tolerance else None),
-        cell(verdict_mark(claim.verdict), data_sort=str(VERDICTS.index(claim.verdict))),
+        cell(verdict_mark(claim.verdict), data_sort=str(list(VERDICTS).index(claim.verdict))),
         cell(figure, data_label="figure" if figure else None),
         role="row",
         id=claim_anchor(source, claim) or f"claim-{place}",

@@ -1,4 +1,4 @@
-"""What is found in a results folder: claims, figures, provenance and the numbers of every run, as plain values."""
+"""Read a results folder: claims, figures, provenance and the numbers of every run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from typing import Any
 import polars as pl
 from PIL import Image
 
-from perstep.report.paper import PARTS, SCALES, captions
+from perstep.paper import PARTS
 from perstep.report.sensitivity import Sensitivity, sensitivities
+from perstep.report.titles import figures
+from perstep.studies import catalog
+from perstep.studies.claims.claim import VERDICTS, Claim
 from perstep.studies.results import CONFIRMATION
 
-VERDICTS = ("holds", "does not hold", "not run")
+SCALES = tuple(reversed(catalog.SCALES))
+"""Names of the scales, the fullest first."""
 CLAIMS, PROVENANCE, FIGURES = "claims.json", "provenance.json", "figures"
 RUNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "world": pl.String,
@@ -30,26 +34,13 @@ RUNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "path": pl.String,
 }
 COLUMNS = {"description", "seed", "error", "average_reward"}
-MAX_PICTURE_WIDTH = 1600  # pixels: sharp on a good screen at the width of the page
-COLOURS = 128  # of a picture: a third of its size, and no difference to the eye in a drawing
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A sentence of the paper, and what came of it."""
-
-    where: str
-    says: str
-    verdict: str
-    measured: str = ""
-    tolerance: str = ""
-    figure: str = ""
-    """Its name without folder and suffix; empty if there is none."""
+MAX_PICTURE_WIDTH = 1600  # pixels: sharp at the width of the page on a high-resolution screen
+COLOURS = 128  # per picture: reduces its size to a third without a visible difference in a drawing
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, ready to be part of the page."""
+    """A figure as a data URI, which the page can contain."""
 
     name: str
     uri: str
@@ -57,7 +48,7 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class PartResults:
-    """All that is there of one part at one scale."""
+    """The results of one part at one scale."""
 
     part: str
     scale: str
@@ -67,15 +58,15 @@ class PartResults:
     sensitivities: tuple[Sensitivity, ...]
     runs: int
     steps: int
-    """Taken by all runs that ended well."""
+    """Steps of all successful runs."""
     failures: tuple[tuple[str, str], ...]
-    """Of each run that failed, its file and error."""
+    """File and error of each failed run."""
     problems: tuple[str, ...]
-    """What could not be read."""
+    """Files that could not be read, with the reason."""
 
 
 def read_results(folder: Path) -> list[PartResults]:
-    """All parts and scales in a folder, in the paper's order, the fullest scale of a part first."""
+    """All parts and scales in a folder, in the order of the paper; of each part the fullest scale first."""
     if not folder.is_dir():
         is_file = "is not a folder" if folder.exists() else "does not exist"
         raise NotADirectoryError(f"{folder} {is_file}. Give the folder that `perstep reproduce … --out` wrote into.")
@@ -89,7 +80,7 @@ def read_results(folder: Path) -> list[PartResults]:
 
 
 def _results_in(folder: Path) -> Iterator[tuple[str, str]]:
-    """Part and scale of every folder with results; a study of a user's own has no scale."""
+    """Part and scale of every folder with results. The scale of a user's own study is empty."""
     marks = (CLAIMS, PROVENANCE, f"{FIGURES}/*.png", f"{FIGURES}/*.svg", "*/*.parquet", "*/*/*.parquet")
     for depth in ("*", "*/*", "*/*/*"):
         for mark in marks:
@@ -102,13 +93,13 @@ def _results_in(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _is_results(above: Path, folder: Path) -> bool:
-    """Whether `folder` is that of a part or of a scale in the results `above` it."""
+    """Whether `folder` is the folder of a part or of a scale within the results folder `above`."""
     inside = folder.resolve().relative_to(above).parts
     return inside[0] in PARTS and (len(inside) == 1 or inside[-1] in SCALES)
 
 
 def _place(found: tuple[str, str]) -> tuple[int, str, int]:
-    """In the paper's order, the fullest scale of a part first; what is not of the paper at the end."""
+    """Sort key: the order of the paper, then the fullest scale first. Users' own studies come last."""
     part, scale = found
     parts, scales = list(PARTS), list(SCALES)
     of = part.partition("/")[0]
@@ -128,7 +119,7 @@ def _read_part(folder: Path, part: str, scale: str) -> PartResults:
         part=part,
         scale=scale,
         claims=tuple(_claims(here / CLAIMS, problems)),
-        pictures=tuple(_pictures(here / FIGURES, list(captions(part)), problems)),
+        pictures=tuple(_pictures(here / FIGURES, list(figures(part)), problems)),
         provenance=_json(here / PROVENANCE, dict, problems) or {},
         sensitivities=tuple(sensitivities(part, good, here)),
         runs=len(runs),
@@ -139,7 +130,7 @@ def _read_part(folder: Path, part: str, scale: str) -> PartResults:
 
 
 def _json(path: Path, kind: type, problems: list[str]) -> Any:
-    """The content of a file, or None if it is absent; what is wrong with it becomes a problem."""
+    """The content of a JSON file. None if it is missing or damaged; damage is added to `problems`."""
     if not path.exists():
         return None
     try:
@@ -156,17 +147,16 @@ def _json(path: Path, kind: type, problems: list[str]) -> Any:
 def _claims(path: Path, problems: list[str]) -> Iterator[Claim]:
     rows = _json(path, list, problems) or []
     for row in rows:
-        if not isinstance(row, dict) or row.get("verdict") not in VERDICTS:
+        if not isinstance(row, dict) or row.get("verdict") not in list(VERDICTS):  # it may be unhashable
             problems.append(
                 f"{path} holds a claim without one of the verdicts {', '.join(VERDICTS)}: {json.dumps(row)[:200]}"
             )
             continue
-        text = {key: str(row.get(key) or "") for key in ("where", "says", "measured", "tolerance", "verdict")}
-        yield Claim(**text, figure=Path(str(row.get("figure") or "")).stem)
+        yield Claim.from_json(row)
 
 
 def _pictures(folder: Path, order: list[str], problems: list[str]) -> Iterator[Picture]:
-    """One a name: a PNG if there is one, else an SVG. Those that the paper has, in its order; then the others."""
+    """One picture per name, from the PNG file or else from the SVG file. First in the given order, then all others by name."""
     names = {path.stem for path in folder.glob("*") if path.suffix in (".png", ".svg")}
     places = {name: place for place, name in enumerate(order)}
     for name in sorted(names, key=lambda name: (places.get(name, len(order)), name)):
@@ -176,17 +166,17 @@ def _pictures(folder: Path, order: list[str], problems: list[str]) -> Iterator[P
                 yield Picture(name, _uri("image/png", _lighter(png)))
             else:
                 yield Picture(name, _uri("image/svg+xml", (folder / f"{name}.svg").read_bytes()))
-        except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
+        except (OSError, ValueError, SyntaxError) as error:  # Pillow raises these for damaged files
             problems.append(f"{folder / name} cannot be read: {error}")
 
 
 def _uri(kind: str, data: bytes) -> str:
-    """As the source of an image: in that place also an SVG runs no scripts and asks for nothing."""
+    """The source of an <img> element. There even an SVG file cannot run scripts or load other files."""
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def _lighter(path: Path) -> bytes:
-    """The picture with fewer colours and no more pixels than a page can show, if that is smaller."""
+    """The picture with fewer colours and no more pixels than the page can show, if that makes the file smaller."""
     with Image.open(path) as opened:
         picture = opened.convert("RGB")
     if picture.width > MAX_PICTURE_WIDTH:
@@ -197,13 +187,13 @@ def _lighter(path: Path) -> bytes:
 
 
 def _runs(folder: Path, problems: list[str]) -> pl.DataFrame:
-    """A row a run: what it was (algorithm, settings, steps), its seed, what it earned or why it failed, and its file."""
+    """One row per run: world, algorithm, settings, steps, seed, average reward or error, and file. No confirmation runs."""
     frames = [pl.DataFrame(schema=RUNS)]
     for path in sorted(folder.rglob("*.parquet")):
         if CONFIRMATION in path.relative_to(folder).parts:
             continue
         try:
-            if not set(pl.read_parquet_schema(path)) >= COLUMNS:  # measurements of another kind than runs
+            if not set(pl.read_parquet_schema(path)) >= COLUMNS:  # a table of measurements, not of runs
                 continue
             frame = pl.read_parquet(path, columns=sorted(COLUMNS))
             about = [_about(text) for text in frame["description"]]
@@ -216,6 +206,6 @@ def _runs(folder: Path, problems: list[str]) -> pl.DataFrame:
 
 
 def _about(description: str) -> tuple[str, str, str, int]:
-    """World, algorithm, settings as JSON and steps of a run."""
+    """World, algorithm, settings as JSON, and steps of a run."""
     about = json.loads(description)
     return str(about["world"]), str(about["algorithm"]), json.dumps(about["settings"]), int(about["steps"])

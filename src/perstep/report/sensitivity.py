@@ -1,9 +1,8 @@
-"""Which configurations of a grid earn most, beside the one that the paper chose, and how far apart they are."""
+"""The configurations of every grid ranked by what they earned, compared with the paper's choice."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,28 +10,30 @@ from typing import Any
 
 import polars as pl
 
-from perstep.report.paper import studies
-from perstep.studies.catalog import Setting
-from perstep.studies.results import COARSE_POINTS
-from perstep.studies.statistics import Distance, coarser, curve_distance, mean_and_error
+from perstep.paper import studies_in
+from perstep.studies.ranking import ALL_STEPS, paired_difference, rank
+from perstep.studies.results import COARSE_POINTS, MissingRuns
+from perstep.studies.statistics import Distance, coarser, curve_distance
+from perstep.studies.study import Setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """One setting of a grid, and what it earned."""
+    """One configuration of a grid, and what it earned."""
 
     rank: int
     setting: Mapping[str, Any]
-    """Of the names that the grid varies."""
+    """The settings that the grid varies."""
     mean: float
     error: float
-    """Half the 95 % interval of the mean."""
+    """Half the width of the 95 % interval of the mean."""
     ahead: float | None
-    """How much more it earns than the paper's setting, seed by seed; None where that was not run."""
+    """How much more it earned than the paper's choice, as a mean over pairs of runs with the same seed; None without such pairs."""
     ahead_error: float | None
     is_tuned: bool
+    """Whether it is the paper's choice."""
     path: str
-    """Of its file, in the part's folder."""
+    """Its file, relative to the folder of the part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class Sensitivity:
     algorithm: str
     configurations: tuple[Configuration, ...]
     apart: Distance | None
-    """Of the curves of the best and of the paper's; None where that is the best, or curves are not kept."""
+    """Distance of the reward curves of the best configuration and of the paper's choice; None if they are the same or unknown."""
 
     @property
     def tuned(self) -> Configuration | None:
@@ -52,9 +53,9 @@ class Sensitivity:
 
 
 def sensitivities(part: str, runs: pl.DataFrame, folder: Path) -> Iterator[Sensitivity]:
-    """One for each algorithm and world with more than one configuration, from the runs that ended well; in the paper's order."""
+    """One for each algorithm and world with several configurations, from the successful runs; in the order of the paper."""
     groups = dict(runs.group_by("world", "algorithm", maintain_order=True))
-    known = {(study.world, study.algorithm): study.tuned for study in studies(part)}
+    known = {(study.world, study.algorithm): study.tuned for study in studies_in(part)}
     for key in sorted(groups, key=lambda key: list(known).index(key) if key in known else len(known)):
         world, algorithm = map(str, key)
         grid = {text: json.loads(text) for text in groups[key]["settings"].unique(maintain_order=True)}
@@ -66,7 +67,7 @@ def sensitivities(part: str, runs: pl.DataFrame, folder: Path) -> Iterator[Sensi
 
 
 def _apart(best: Path, tuned: Path) -> Distance | None:
-    """How far apart the rewards per step are over the run, as far as they are kept."""
+    """The distance of two reward curves; None if a file has no curves or no seed is in both."""
     columns = ["seed", "reward_rate"]
     if any("reward_rate" not in pl.read_parquet_schema(path) for path in (best, tuned)):
         return None
@@ -79,37 +80,30 @@ def _apart(best: Path, tuned: Path) -> Distance | None:
 
 
 def _ranked(runs: pl.DataFrame, grid: dict[str, dict[str, Any]], chosen: Setting) -> Iterator[Configuration]:
+    """`grid`: settings as JSON, as in the column of `runs` → the same settings."""
     names = dict.fromkeys(name for each in grid.values() for name in each)
     varied = [name for name in names if len({json.dumps(each.get(name)) for each in grid.values()}) > 1]
-    the_paper_s = next((text for text, each in grid.items() if chosen and chosen.items() <= each.items()), None)
-    rewards = {str(text): frame.select("seed", "average_reward") for (text,), frame in runs.group_by("settings")}
-    paths = dict(runs.select("settings", "path").unique("settings").rows())
     varied.sort(key=lambda name: list(chosen).index(name) if name in chosen else len(chosen))
-    best_first = sorted(grid, key=lambda text: _mean(rewards[text]), reverse=True)
-    for rank, text in enumerate(best_first, 1):
-        mean, error = mean_and_error(rewards[text]["average_reward"].to_numpy())
-        ahead = None if the_paper_s is None else _ahead(rewards[text], rewards[the_paper_s])
+    tuned = next((text for text, each in grid.items() if chosen and chosen.items() <= each.items()), None)
+    rewards = {str(text): frame.select("seed", ALL_STEPS) for (text,), frame in runs.group_by("settings")}
+    paths = dict(runs.select("settings", "path").unique("settings").rows())
+    for row in rank((text, rewards[text][ALL_STEPS].to_numpy()) for text in grid):
+        text = row.configuration
+        ahead, error = (None, None) if tuned is None else _ahead(rewards[text], rewards[tuned])
         yield Configuration(
-            rank=rank,
+            rank=row.rank,
             setting={name: grid[text].get(name) for name in varied},
-            mean=float(mean),
-            error=float(error),
-            ahead=None if ahead is None else ahead[0],
-            ahead_error=None if ahead is None else ahead[1],
-            is_tuned=text == the_paper_s,
+            mean=row.mean,
+            error=row.half_interval,
+            ahead=ahead,
+            ahead_error=error,
+            is_tuned=text == tuned,
             path=paths[text],
         )
 
 
-def _mean(runs: pl.DataFrame) -> float:
-    mean = float(runs["average_reward"].to_numpy().mean())
-    return -math.inf if math.isnan(mean) else mean  # last, since nothing can be said of it
-
-
-def _ahead(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[float, float] | None:
-    """Runs of one seed meet the same luck, so they are compared with each other."""
-    pairs = ours.join(theirs, on="seed")
-    if pairs.is_empty():
-        return None
-    mean, error = mean_and_error((pairs["average_reward"] - pairs["average_reward_right"]).to_numpy())
-    return float(mean), float(error)
+def _ahead(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[float | None, float | None]:
+    try:
+        return paired_difference(ours, theirs)[:2]
+    except MissingRuns:
+        return None, None

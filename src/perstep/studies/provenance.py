@@ -1,4 +1,4 @@
-"""Where results come from: the command, versions, commit, machine and time, in a file beside them."""
+"""Where results come from: command, versions, commit, machine and time, in a JSON file beside the results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SOURCES = Path(__file__).parent.parent
 def write_provenance(
     folder: Path, *, command: str, engine: str, seconds: float, runs: int, share: str | None = None
 ) -> None:
-    """Add a session that made so many runs to the record of a folder; one that made none changes nothing that is there.
+    """Add one invocation of the command, which made `runs` runs, to the record of a folder. Without runs, a record stays unchanged.
 
-    A share of a study, which others may write beside, has a record of its own, and the whole is made from them.
+    Several shards of a study may run at the same time, so each has a record of its own; `gather_shares` adds them up.
     """
     path = folder / (f"provenance-{share}.json" if share else FILE)
     before = _read(path)
@@ -39,7 +39,7 @@ def write_provenance(
         "written": now,
         "sessions": before.get("sessions", 0) + 1,
         "runs": before.get("runs", 0) + runs,
-        # If nothing ran and there is no record, one was lost: how long it took is not known.
+        # If nothing ran and there is no record, the record was lost: the time is unknown.
         "seconds": round((before.get("seconds") or 0.0) + seconds, 3) if runs else None,
         "versions": versions(),
         "commit": commit(),
@@ -49,17 +49,17 @@ def write_provenance(
 
 
 def gather_shares(folder: Path) -> None:
-    """Make the record of a folder from those of its shares: their sessions, runs and seconds together."""
+    """Make the record of a folder from the records of its shards: the sums of their sessions, runs and seconds."""
     shares = [_read(path) for path in sorted(folder.glob("provenance-*.json"))]
     if not shares or (folder / FILE).exists():
         return
-    together = {name: sum(share.get(name) or 0 for share in shares) for name in ("sessions", "runs", "seconds")}
+    sums = {name: sum(share.get(name) or 0 for share in shares) for name in ("sessions", "runs", "seconds")}
     last = sorted(shares, key=lambda share: str(share.get("written")))[-1]
-    write_json(folder / FILE, last | together)
+    write_json(folder / FILE, last | sums)
 
 
 def versions() -> dict[str, str]:
-    """Of what may change the bits of a run."""
+    """Versions of everything that may change the bits of a run."""
     found = {"python": platform.python_version()}
     for name in LIBRARIES:
         with contextlib.suppress(PackageNotFoundError):
@@ -69,9 +69,9 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of the sources, with a + if they differ from it; None if they are not under Git."""
+    """The Git commit of the sources, followed by + if there are local changes; None if they are not in a Git repository."""
     try:
-        _git("ls-files", "--error-unmatch", str(SOURCES / "__init__.py"))  # not merely inside somebody's repository
+        _git("ls-files", "--error-unmatch", str(SOURCES / "__init__.py"))  # fails inside another project's repository
         return _git("rev-parse", "HEAD") + ("+" if _git("status", "--porcelain", "--", str(SOURCES)) else "")
     except (OSError, subprocess.SubprocessError):
         return None
@@ -83,13 +83,13 @@ def _git(*words: str) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What it ran on."""
+    """The machine: operating system, processor and number of cores."""
     system = f"{platform.system()} {platform.release()}"
     return {"system": system, "processor": processor_name(), "cores": usable_cores()}
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Publish a file of JSON."""
+    """Publish a JSON file."""
     with publishing(path) as draft:
         draft.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -1,6 +1,6 @@
-"""What a study leaves behind: one Parquet file a configuration, one row a run, published by rename.
+"""The result files of a study: one Parquet file per configuration with one row per run, published by rename.
 
-A file that exists is complete, so to go on after a crash is to skip what exists. All studies share the schema below.
+A file that exists is complete, so resuming after a crash means skipping the files that exist. All studies share the schema below.
 """
 
 from __future__ import annotations
@@ -15,73 +15,79 @@ from typing import Any
 import polars as pl
 
 from perstep.storage import published
-from perstep.studies.catalog import Setting, Study, setting_name
+from perstep.studies.study import Setting, Study, setting_name
 
 Row = dict[str, Any]
 
-CONFIRMATION = "confirmation"  # in a part's folder: runs with other seeds than the sweep's, which are no part of it
+CONFIRMATION = (
+    "confirmation"  # subfolder for runs with other seeds than those of the sweep; not counted as part of the sweep
+)
 
-Curve = pl.List(pl.Float32)  # for the eye; what is compared has all its digits
+Curve = pl.List(pl.Float32)  # single precision is enough for plots; numbers that are compared have Float64
 Curves = pl.List(Curve)
 
-COARSE_POINTS = 100  # of the curve that is kept of settings that nobody asked about, until they turn out to be the best
+COARSE_POINTS = 100  # points of the reward curve that is kept of configurations other than the tuned one
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "description": pl.String,  # world, algorithm, steps and settings as JSON: all that decides a run besides its seed
+    "description": pl.String,  # world, algorithm, steps and settings as JSON: everything that determines a run except its seed
     "seed": pl.Int64,
-    "error": pl.String,  # why the run failed; null if it did not, and all below is null if it did
-    "average_reward": pl.Float64,  # earned per step, over all steps
-    "late_reward": pl.Float64,  # earned per step, over the last tenth of them
+    "error": pl.String,  # why the run failed, then all columns below are null; null if it did not fail
+    "average_reward": pl.Float64,  # mean reward over all steps
+    "late_reward": pl.Float64,  # mean reward over the last tenth of the steps
     "estimated_average_reward": pl.Float64,  # R̄ at the end
     "reward_quantiles": pl.List(pl.Float64),  # θ at the end, (m,)
-    "greedy_actions": pl.List(pl.Int64),  # of every state at the end, (S,); null where there is no table of values
-    "reward_rate": Curve,  # mean reward over each window of steps, (windows,); over each hundredth of them if not tuned, (100,)
-    "episode_return": Curve,  # mean return of the episodes that ended in each window, NaN if none; null where nothing ends
-    "trace_steps": pl.List(pl.Int64),  # when the quantiles below were looked at, (T,); traced settings only
-    "reward_quantile_trace": Curves,  # θ then, (T, m)
-    "return_quantile_trace": Curves,  # Ω of the traced state and action then, (T, n)
+    "greedy_actions": pl.List(
+        pl.Int64
+    ),  # greedy action in every state at the end, (S,); null without a table of values
+    "reward_rate": Curve,  # mean reward in each window, (windows,); in each hundredth of the run if not tuned, (100,)
+    "episode_return": Curve,  # mean return of the episodes that ended in each window, NaN if none did; null if no episode ended
+    "trace_steps": pl.List(
+        pl.Int64
+    ),  # steps at which the quantiles below were recorded, (T,); traced configurations only
+    "reward_quantile_trace": Curves,  # θ at those steps, (T, m)
+    "return_quantile_trace": Curves,  # Ω of the traced state and action at those steps, (T, n)
 }
 
 
 class MissingRuns(LookupError):
-    """Results that were asked for and are not there."""
+    """Results that a figure or a claim needs are missing."""
 
 
 class StudyStopped(OSError):
-    """Results could not be written: the study cannot go on, and says what is safe."""
+    """Results could not be written. The message says which results are safe."""
 
 
 @contextlib.contextmanager
 def explained(path: Path, safe: str = "All runs that were published") -> Iterator[None]:
-    """A disk that is full, or closed to us, becomes a sentence that names the file and what is safe."""
+    """Turns an OSError, such as a full disk, into an error that names the file and the results that are safe."""
     try:
         yield
     except OSError as error:
         raise StudyStopped(
-            f"{path} could not be written: {error.strerror or error}. {safe} are safe. Make room or mend the folder, and give the "
-            "same command: it goes on from there."
+            f"{path} could not be written: {error.strerror or error}. {safe} are safe. Free disk space or fix the folder's "
+            "permissions, then repeat the same command: it continues from there."
         ) from error
 
 
 @contextlib.contextmanager
 def publishing(path: Path, safe: str = "All runs that were published") -> Iterator[Path]:
-    """As `published`, and explained."""
+    """Like `storage.published`, with errors explained."""
     with explained(path, safe), published(path) as draft:
         yield draft
 
 
 def publish_table(path: Path, frame: pl.DataFrame, safe: str = "All tables that were published") -> None:
-    """Publish a file of Parquet."""
-    content = io.BytesIO()  # so that a full disk is an OSError, with its number
+    """Publish a Parquet file."""
+    content = io.BytesIO()  # writing the bytes ourselves, so that a full disk raises an OSError with its errno
     frame.write_parquet(content, compression="zstd", compression_level=3)
     with publishing(path, safe) as draft:
         draft.write_bytes(content.getbuffer())
 
 
 class Results:
-    """The folder of one part of the paper at one scale, and the studies it is for.
+    """The results folder of one part of the paper at one scale, and the studies whose results it holds.
 
-    `tuned_only`: only the settings of the paper's figures are to be there; of the rest of the grid, what happens to be.
+    `tuned_only`: only the tuned and traced configurations are expected. Others are still read if they exist.
     """
 
     def __init__(self, folder: str | os.PathLike[str], studies: Sequence[Study], *, tuned_only: bool = False) -> None:
@@ -90,7 +96,7 @@ class Results:
         self.tuned_only = tuned_only
 
     def configurations(self) -> Iterator[tuple[Study, Setting]]:
-        """All that are to be there, in an order that never changes."""
+        """All expected configurations, always in the same order."""
         for study in self.studies.values():
             for setting in study.settings:
                 if not (self.tuned_only and study.tuned) or setting in (study.tuned, study.traced):
@@ -107,7 +113,7 @@ class Results:
         publish_table(self.path(study, setting), pl.DataFrame(rows, schema=SCHEMA), safe)
 
     def find(self, study: Study, setting: Setting) -> pl.DataFrame | None:
-        """All runs of a configuration, failed ones too; None if the file is absent, damaged or of other runs than these."""
+        """All runs of a configuration, also failed ones. None if the file is missing, damaged or holds unexpected runs."""
         path = self.path(study, setting)
         if not path.exists():
             return None
@@ -120,7 +126,7 @@ class Results:
         return frame if set(frame["description"]) == {study.description(setting)} else None
 
     def runs(self, study: Study, setting: Setting) -> pl.DataFrame:
-        """The runs of a configuration that ended well, for figures and claims."""
+        """The successful runs of a configuration, for figures and claims. Raises MissingRuns if there are none."""
         frame = self.find(study, setting)
         if frame is None:
             raise MissingRuns(f"There are no results of {study.name} with {setting_name(setting)} in {self.folder}.")
@@ -128,3 +134,9 @@ class Results:
         if good.is_empty():
             raise MissingRuns(f"All runs of {study.name} with {setting_name(setting)} failed: {frame['error'][0]}")
         return good
+
+    def traced_runs(self, study: Study) -> pl.DataFrame:
+        """The successful runs of the configuration whose quantiles were recorded over time."""
+        if study.traced is None:
+            raise MissingRuns(f"{study.name} has no configuration whose quantiles are recorded over time.")
+        return self.runs(study, study.traced)

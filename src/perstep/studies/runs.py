@@ -1,4 +1,4 @@
-"""One run: a function of (study, setting, seed) and of nothing else, so engines, order and interruptions change nothing."""
+"""One run: a function of (study, setting, seed) only, so that engines, order and interruptions do not change its result."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from perstep.agents.worlds import make, open_world
 from perstep.algorithms import algorithm
 from perstep.recording import PENDING, REWARDS, History
 from perstep.schedules import Decay
-from perstep.studies.catalog import Setting, Study
 from perstep.studies.provenance import versions
 from perstep.studies.results import COARSE_POINTS, SCHEMA, Row
 from perstep.studies.run_checkpoints import FOLDER, RunCheckpoint
 from perstep.studies.statistics import Floats
+from perstep.studies.study import Setting, Study
 
-TRACE_POINTS = 200  # looks at the quantiles of a traced run: more than a figure can show
+TRACE_POINTS = 200  # how often the quantiles of a traced run are recorded: more points than a figure can show
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """A configuration, or some of its runs: what is given to a thread, a process or a machine."""
+    """A configuration or some of its runs: one task for a thread, a process or a machine."""
 
     index: int
-    """Of the configuration in its study."""
+    """Position of the configuration in its results."""
     study: Study
     setting: Setting
     seeds: tuple[int, ...]
     code: str | None = None
-    """A Python file to load first, where the study is written in one: it may register the world."""
+    """A Python file to load first if the study is written in one: it may register the world."""
     folder: str | None = None
-    """Of the results; long runs save checkpoints there, if this machine has the folder."""
+    """The results folder. Long runs save checkpoints there, if this machine can access it."""
 
     def checkpoint(self, seed: int) -> RunCheckpoint | None:
-        """The checkpoint of one of its runs; None if there is no folder for it."""
+        """The checkpoint of one of its runs; None if it cannot be saved."""
         if self.folder is None or not os.path.isdir(self.folder) or self.setting == self.study.traced:
-            return None  # traces are in no file
+            return None  # the progress of a traced run cannot be saved: traces are in memory only
         code = "" if self.code is None else Path(self.code).read_text(encoding="utf-8")
         about = [self.study.description(self.setting), seed, _window(self.study, self.setting), versions(), code]
         return RunCheckpoint(Path(self.folder, FOLDER), json.dumps(about))
 
     def split(self, most: int = 1) -> list[Unit]:
-        """Its runs, each as a unit, or at most so many together."""
+        """Its runs as smaller units of at most `most` runs each."""
         return [replace(self, seeds=self.seeds[i : i + most]) for i in range(0, len(self.seeds), most)]
 
     def failed(self, error: str) -> list[Row]:
-        """The rows of runs that somebody else saw fail."""
+        """The rows of its runs, all failed with this error, for an engine whose worker died."""
         return [_empty_row(self.study, self.setting, seed) | {"error": error} for seed in self.seeds]
 
 
@@ -66,8 +66,10 @@ UnitUpdates: TypeAlias = Generator[tuple[Unit, UnitUpdate], None, None]
 
 
 def run_unit(unit: Unit, tell: Callable[[int], None] | None = None) -> list[Row]:
-    """All runs of a unit, in the order of their seeds. `tell` hears where one begins and, several times a second, how far it is,
-    unless it is compiled."""
+    """All runs of a unit, in the order of their seeds.
+
+    `tell` is called with the number of steps done, at the start of a run and several times per second, except in compiled runs.
+    """
     return [_run_in_its_world(unit, seed, tell) for seed in unit.seeds]
 
 
@@ -79,7 +81,7 @@ def run(
     checkpoint: RunCheckpoint | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> Row:
-    """One run, as a row of the results; whatever goes wrong in it becomes the row's error. It continues from its checkpoint."""
+    """One run, as a row of the results. Any exception becomes the error of the row. A run continues from its checkpoint."""
     row = _empty_row(study, setting, seed)
 
     def look(agent: Agent) -> None:
@@ -94,7 +96,7 @@ def run(
             agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
             window = _window(study, setting)
             agent.record_every(window, rows=2 * (study.steps // window // 2 + 1))
-        agent.may_diverge = True  # a step size may be too large: that is a result
+        agent.may_diverge = True  # with a large step size an agent may diverge: that is a result, not an error
         if tell is not None:
             tell(agent.steps)
         traced = setting == study.traced
@@ -108,16 +110,16 @@ def run(
 
 
 def is_compiled(study: Study, code: str | None = None) -> bool:
-    """Whether its runs are compiled loops, which threads run side by side; other runs need a process each.
+    """Whether its runs are compiled loops, which can run in parallel threads. Other runs need one process each.
 
-    Makes the world, so a world that does not exist or lacks a library is refused here, before anything runs.
+    This creates the world, so it raises if the world does not exist or needs a library that is not installed.
     """
     load_code(code)
     return _shared(study.world, json.dumps(dict(study.world_settings), sort_keys=True), study.algorithm) is not None
 
 
 def try_out(study: Study, code: str | None = None) -> None:
-    """Make the first agent of a study, so that what world and algorithm refuse is refused before anything runs."""
+    """Create the first agent of a study, so that errors in the world or in the settings are raised before anything runs."""
     load_code(code)
     world = make(study.world, **study.world_settings)
     try:
@@ -129,7 +131,7 @@ def try_out(study: Study, code: str | None = None) -> None:
 
 @functools.cache
 def load_code(path: str | None) -> Any:
-    """The module in a Python file, loaded once a process; nothing without a file."""
+    """The module in a Python file, loaded once per process; None without a file."""
     if path is None:
         return None
     spec = importlib.util.spec_from_file_location(f"perstep_study_{Path(path).stem}", path)
@@ -141,7 +143,7 @@ def load_code(path: str | None) -> Any:
 
 
 def _run_in_its_world(unit: Unit, seed: int, tell: Callable[[int], None] | None) -> Row:
-    """One run in a world of its own, or in the one that all runs may share."""
+    """One run, in a new world or in the one that compiled runs share."""
     study = unit.study
     try:
         load_code(unit.code)
@@ -158,12 +160,12 @@ def _run_in_its_world(unit: Unit, seed: int, tell: Callable[[int], None] | None)
         own.close()
 
 
-_ONE_AT_A_TIME = threading.Lock()  # or each thread would make the world
+_ONE_AT_A_TIME = threading.Lock()  # otherwise each thread would create the world
 
 
 @functools.cache
 def _shared(world: str, settings: str, name: str) -> Any:
-    """What compiled runs share, since nothing in it changes: the MDP, or the pendulum. None where each run needs its own."""
+    """The world that compiled runs share, since they do not change it; None if each run needs its own."""
     env = make(world, **json.loads(settings))
     opened, learner = open_world(env), algorithm(name).learner
     if opened.mdp is not None and learner.compiled_worlds == "finite":
@@ -179,7 +181,7 @@ def _empty_row(study: Study, setting: Setting, seed: int) -> Row:
 
 
 def _settings(study: Study, setting: Setting) -> dict[str, Any]:
-    """The agent's settings. A network learns with one thread unless told otherwise, since their number changes the last bits."""
+    """The settings of the agent. A network uses one thread by default, since the number of threads changes the last bits."""
     plain = {**study.fixed, **setting}
     plain.pop("policy", None)
     if algorithm(study.algorithm).learner.values == "network":
@@ -188,13 +190,13 @@ def _settings(study: Study, setting: Setting) -> dict[str, Any]:
 
 
 def _given(study: Study, world: Any) -> tuple[Any, ...]:
-    """The policy, for the algorithms of prediction: actions or probabilities by state, or "uniform"."""
+    """The policy for a prediction algorithm: actions or probabilities per state, or "uniform". Empty for control algorithms."""
     if algorithm(study.algorithm).learner.control:
         return ()
     policy = study.fixed.get("policy", "uniform")
     if isinstance(policy, str) and policy != "uniform":
         raise ValueError(
-            f"policy is 'uniform', or a list of actions or of probabilities, one a state, but {policy!r} came."
+            f"policy must be 'uniform' or a list of actions or probabilities, one per state, got {policy!r}."
         )
     return (_uniform(world),) if isinstance(policy, str) else (np.array(policy),)
 
@@ -206,7 +208,7 @@ def _uniform(world: Any) -> Callable[[Any], Any]:
 
 
 def _window(study: Study, setting: Setting) -> int:
-    """Steps over which a reward rate is taken: for a curve that may be shown the study's, else a hundredth of the run."""
+    """Steps over which a reward rate is averaged: the study's window if a figure shows the curve, else 1/100 of the run."""
     return study.window if _is_shown(study, setting) else max(study.window, study.steps // COARSE_POINTS)
 
 
@@ -215,7 +217,7 @@ def _is_shown(study: Study, setting: Setting) -> bool:
 
 
 def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
-    """What the results keep of a run."""
+    """The columns of the results that a successful run fills."""
     history = agent.history
     rate = history.reward_rate
     kept: Row = {
@@ -238,7 +240,7 @@ def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
 
 
 def _earned(history: History, rate: Floats) -> float:
-    """The reward per step over all steps, those of a last window that is not full among them."""
+    """The mean reward over all steps, including those of an incomplete last window."""
     rest = int(history.record.cursor[PENDING])
     if not rest:
         return float(np.mean(rate))

@@ -1,33 +1,33 @@
-"""How runs become lines and intervals: mean ± 1.96 standard errors as in the paper's figures, and what few runs need.
+"""Statistics over runs: mean ± 1.96 standard errors as in the paper's figures, and methods for few runs.
 
 The interquartile mean, the stratified bootstrap and the probability of improvement are those of Agarwal et al. (2021), "Deep
-reinforcement learning at the edge of the statistical precipice". Scores have a row a run and a column a task; (runs,) is one task.
+reinforcement learning at the edge of the statistical precipice". Scores have one row per run and one column per task; an array of
+shape (runs,) is one task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Statistic = Callable[..., Any]
-"""From scores (…, runs, tasks), one such array or more, to numbers (…)."""
-Name = TypeVar("Name", bound=Mapping[str, Any])
+"""A function of one or more arrays of scores (…, runs, tasks) that returns numbers (…)."""
 
-NORMAL_95 = 1.96  # standard errors to either side of a mean that hold 95 % of a normal
-BLOCK = 1 << 20  # resampled scores held at once
+NORMAL_95 = 1.96  # a normal variable is within this many standard deviations of its mean with probability 95 %
+BLOCK = 1 << 20  # maximum number of resampled scores in memory
 
 
 def rolling_mean(values: ArrayLike, size: int) -> Floats:
-    """The mean of each `size` neighbours along the last axis, (…, T) → (…, T − size + 1)."""
+    """The mean of every `size` consecutive values along the last axis, (…, T) → (…, T − size + 1)."""
     array = np.asarray(values, dtype=np.float64)
     if not 1 <= size <= array.shape[-1]:
         raise ValueError(
-            f"A rolling mean of {array.shape[-1]} values is over 1 to {array.shape[-1]} of them, not over {size}."
+            f"The size of a rolling mean must be from 1 to the number of values, {array.shape[-1]}, got {size}."
         )
     sums = np.cumsum(array, axis=-1)
     sums[..., size:] -= sums[..., :-size].copy()
@@ -35,7 +35,7 @@ def rolling_mean(values: ArrayLike, size: int) -> Floats:
 
 
 def coarser(values: ArrayLike, points: int) -> Floats:
-    """The means of `points` equal parts (to a value) of the last axis, (…, T) → (…, points); fewer values stay as they are."""
+    """The means of `points` parts of the last axis, equal up to one value, (…, T) → (…, points). Fewer values stay as they are."""
     array = np.asarray(values, dtype=np.float64)
     length = array.shape[-1]
     if length <= points:
@@ -45,7 +45,7 @@ def coarser(values: ArrayLike, points: int) -> Floats:
 
 
 def mean_and_error(runs: ArrayLike) -> tuple[Floats, Floats]:
-    """Mean over runs, the first axis, and half the width of its 95 % interval; NaN where one run cannot tell."""
+    """The mean over runs, the first axis, and half the width of its 95 % interval, which is NaN for a single run."""
     array = np.asarray(runs, dtype=np.float64)
     count = array.shape[0]
     spread = array.std(axis=0, ddof=1) if count > 1 else np.full(array.shape[1:], np.nan)
@@ -53,7 +53,7 @@ def mean_and_error(runs: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def rolling_mean_of_known(values: ArrayLike, size: int) -> Floats:
-    """The same of the values that are numbers; NaN where none of the neighbours is."""
+    """Like `rolling_mean`, ignoring NaN; NaN if all `size` values are NaN."""
     array = np.asarray(values, dtype=np.float64)
     known = ~np.isnan(array)
     sums, counts = rolling_mean(np.where(known, array, 0.0), size), rolling_mean(known, size)
@@ -62,7 +62,7 @@ def rolling_mean_of_known(values: ArrayLike, size: int) -> Floats:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and the interval that resampled runs put around it."""
+    """A number and its confidence interval."""
 
     value: float
     low: float
@@ -70,15 +70,15 @@ class Estimate:
 
 
 def mean_difference(ours: ArrayLike, theirs: ArrayLike, level: float = 0.95) -> Estimate:
-    """How much higher the mean of our runs is, with Welch's interval: the runs are few, and their spreads may differ. (runs,)"""
+    """How much higher the mean of our runs is, with Welch's interval, which allows few runs and unequal variances. (runs,)"""
     from scipy.stats import t
 
     x, y = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
     if min(x.size, y.size) < 2:
-        raise ValueError(f"An interval takes two runs or more of each, but {x.size} and {y.size} came.")
+        raise ValueError(f"An interval needs at least two runs of each, got {x.size} and {y.size}.")
     value = float(x.mean() - y.mean())
     squares = np.array([x.var(ddof=1) / x.size, y.var(ddof=1) / y.size])
-    if not squares.any():  # all runs alike
+    if not squares.any():  # all runs are equal
         return Estimate(value, value, value)
     freedom = squares.sum() ** 2 / (squares**2 / [x.size - 1, y.size - 1]).sum()
     half = float(t.ppf((1 + level) / 2, freedom) * np.sqrt(squares.sum()))
@@ -87,22 +87,22 @@ def mean_difference(ours: ArrayLike, theirs: ArrayLike, level: float = 0.95) -> 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far apart two curves are, on average over time."""
+    """The distance of two curves, averaged over time."""
 
     value: float
     by_chance: float
-    """What it would be about if they were the same but for luck."""
+    """The expected distance if the curves differed by noise only."""
 
 
 def curve_distance(differences: ArrayLike) -> Distance:
-    """Of the mean curves of runs that were made in pairs, from the differences of the pairs; (runs, T)."""
+    """The distance of two mean curves of paired runs, from the differences of the pairs (runs, T)."""
     mean, error = mean_and_error(differences)
-    luck = np.sqrt(2 / np.pi) * error / NORMAL_95  # the mean of |x| for a normal x of this spread
+    luck = np.sqrt(2 / np.pi) * error / NORMAL_95  # the mean of |x| for a normal x with this standard deviation
     return Distance(float(np.abs(mean).mean()), float(luck.mean()))
 
 
 def interquartile_mean(scores: ArrayLike) -> Any:
-    """The mean of the middle half of all scores, (…, runs, tasks) → (…): as sure as the mean, as calm as the median."""
+    """The mean of the middle half of all scores, (…, runs, tasks) → (…): less variance than the median, robust to outliers."""
     array = _scores(scores)
     ordered = np.sort(array.reshape(*array.shape[:-2], -1), axis=-1)
     cut = ordered.shape[-1] // 4
@@ -115,10 +115,12 @@ def mean_score(scores: ArrayLike) -> Any:
 
 
 def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike) -> Any:
-    """How often a run of ours beats a run of theirs at the same task, a tie being half a win; the mean over tasks. (…)"""
+    """The probability that a run of ours beats a run of theirs on the same task, ties counting half; mean over tasks. (…)"""
     x, y = _scores(ours), _scores(theirs)
     if x.shape[-1] != y.shape[-1]:
-        raise ValueError(f"Both need the same tasks, a column each, but {x.shape[-1]} and {y.shape[-1]} came.")
+        raise ValueError(
+            f"Both arrays need the same tasks, one column each, got {x.shape[-1]} and {y.shape[-1]} columns."
+        )
     signs = np.sign(x[..., :, None, :] - y[..., None, :, :])  # (…, runs, runs, tasks)
     return 0.5 + 0.5 * signs.mean(axis=(-3, -2, -1))
 
@@ -126,32 +128,24 @@ def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike) -> Any:
 def bootstrap(
     statistic: Statistic, *scores: ArrayLike, resamples: int = 2000, level: float = 0.95, seed: int = 0
 ) -> Estimate:
-    """A statistic with its percentile interval. Runs are drawn anew within each task, and within each of several scores.
+    """A statistic with its percentile bootstrap interval. Runs are resampled within each task and within each array of scores.
 
-    The same scores and seed give the same interval.
+    The same scores and the same seed give the same interval.
     """
     if resamples < 1 or not 0 < level < 1:
-        raise ValueError(f"An interval takes a resample or more and a level in (0, 1), not {resamples} and {level}.")
+        raise ValueError(
+            f"An interval needs at least one resample and a level between 0 and 1, got {resamples} and {level}."
+        )
     arrays = [_scores(each) for each in scores]
     drawn = [statistic(*sample) for sample in _resampled(arrays, resamples, np.random.default_rng(seed))]
     low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2])
     return Estimate(float(statistic(*arrays)), float(low), float(high))
 
 
-def best_configuration(
-    rows: Sequence[tuple[Name, ArrayLike]], *, resamples: int = 2000, seed: int = 0
-) -> tuple[Name, Estimate]:
-    """The configuration with the highest mean, and the interval of that mean: of these runs, not of having been picked."""
-    if not rows:
-        raise ValueError("The best of no configurations cannot be told. Give one or more.")
-    setting, scores = max(rows, key=lambda row: float(mean_score(row[1])))
-    return setting, bootstrap(mean_score, scores, resamples=resamples, seed=seed)
-
-
 def chances_of_best(scores: ArrayLike, *, resamples: int = 2000, seed: int = 0) -> Floats:
-    """How often each configuration comes first when the runs are drawn anew, (configurations, runs) → (configurations,).
+    """The fraction of resamples in which each configuration is the best, (configurations, runs) → (configurations,).
 
-    Column i is the same seed in all of them, and is drawn for all at once.
+    Column i has the same seed in all configurations, so columns are resampled as a whole.
     """
     array = np.asarray(scores, dtype=np.float64)
     picks = np.random.default_rng(seed).integers(array.shape[1], size=(resamples, array.shape[1]))
@@ -162,7 +156,7 @@ def chances_of_best(scores: ArrayLike, *, resamples: int = 2000, seed: int = 0) 
 
 @dataclass(frozen=True)
 class Spread:
-    """What one value of one setting can lead to, over all values of the other settings."""
+    """The scores that one value of one setting reaches, over all values of the other settings."""
 
     value: float
     best: float
@@ -171,9 +165,9 @@ class Spread:
 
 
 def sensitivity(rows: Sequence[tuple[Mapping[str, Any], float]], name: str) -> list[Spread]:
-    """For every value of a setting, in order, the best, the median and the worst score over the rest of the grid."""
+    """For every value of a setting, in ascending order: the best, median and worst score over the rest of the grid."""
     if not all(name in setting for setting, _ in rows):
-        raise ValueError(f"Not every configuration has the setting {name!r}.")
+        raise ValueError(f"All configurations need the setting {name!r}, but at least one does not have it.")
     values = sorted({setting[name] for setting, _ in rows})
     groups = [[score for setting, score in rows if setting[name] == value] for value in values]
     return [
@@ -183,17 +177,17 @@ def sensitivity(rows: Sequence[tuple[Mapping[str, Any], float]], name: str) -> l
 
 
 def _scores(scores: ArrayLike) -> Floats:
-    """As (…, runs, tasks)."""
+    """The scores as an array (…, runs, tasks)."""
     array = np.asarray(scores, dtype=np.float64)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim < 2 or array.size == 0:
-        raise ValueError(f"Scores have a row a run and a column a task, but an array of shape {array.shape} came.")
+        raise ValueError(f"Scores need one row per run and one column per task, got an array of shape {array.shape}.")
     return array
 
 
 def _resampled(arrays: Sequence[Floats], resamples: int, generator: np.random.Generator) -> Iterator[list[Floats]]:
-    """Blocks of (resamples, runs, tasks), for each array: every task draws its own runs."""
-    generators = generator.spawn(len(arrays))  # so that the size of a block changes nothing
+    """For each array, blocks of (resamples, runs, tasks). Runs are drawn independently for every task."""
+    generators = generator.spawn(len(arrays))  # one per array, so that the result does not depend on the block size
     block = max(1, BLOCK // max(array.size for array in arrays))
     for begin in range(0, resamples, block):
         size = min(block, resamples - begin)

@@ -1,63 +1,75 @@
-"""A study of one's own, from a file to a table: which configuration earns most, and how sure that is."""
+"""A user's own study, from a file to a table: which configuration earns most, with 95 % intervals."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from perstep.studies.catalog import setting_name
-from perstep.studies.config import UserStudy, read_study
 from perstep.studies.folder_lock import locked
+from perstep.studies.ranking import ALL_STEPS, rank
 from perstep.studies.results import MissingRuns, Results, publishing
 from perstep.studies.runs import try_out
-from perstep.studies.session import Orders, carry_out, new_console
-from perstep.studies.statistics import mean_and_error
+from perstep.studies.statistics import Floats
+from perstep.studies.study import Setting, Study, setting_name
+from perstep.studies.study_file import UserStudy, read_study
+from perstep.studies.terminal import StudyOptions, new_console, run_study
 
 SHOWN = 20  # configurations on the terminal; the file has all of them
 RANKING = "ranking.csv"
 
 
-def sweep(path: Path, out: Path, orders: Orders) -> int:
-    """Run the study in a file into `out`; returns 0, or 1 if a run failed."""
+def sweep(path: Path, out: Path, options: StudyOptions) -> int:
+    """Run the study in a file and write its results into `out`. Returns 0, or 1 if a run failed."""
     study = read_study(Path(path))
     for each in study.studies:
         try_out(each, study.code)
     results = Results(Path(out) / study.name, study.studies)
     console = new_console()
-    with locked(results.folder, orders.share):
-        tally = carry_out(study.name, results, replace(orders, code=study.code), console)
-        if not tally.elsewhere:
-            _tell(study, results, console)
-    return int(bool(tally.failures))
+    with locked(results.folder, options.share):
+        summary = run_study(study.name, results, replace(options, code=study.code), console)
+        if not summary.elsewhere:
+            _print_ranking(study, results, console)
+    return int(bool(summary.failures))
 
 
-def ranking(results: Results) -> pl.DataFrame:
-    """A row a configuration, the best average reward first; half the 95 % interval is null where one run cannot tell."""
-    rows = []
-    for study, setting in results.configurations():
-        try:
-            runs = results.runs(study, setting)
-        except MissingRuns:  # all failed
-            mean, error, good = math.nan, math.nan, 0
-        else:
-            earned, half = mean_and_error(runs["average_reward"].to_numpy())
-            mean, error, good = float(earned), float(half), len(runs)
-        path = str(results.path(study, setting))
-        rows.append((study.algorithm, setting_name(setting), mean, error, good, study.num_runs - good, path))
+def ranking_table(results: Results) -> pl.DataFrame:
+    """One row per configuration, the highest average reward first. The interval is null if there is only one run."""
+    rows = [
+        (
+            row.configuration[0].algorithm,
+            setting_name(row.configuration[1]),
+            row.mean,
+            row.half_interval,
+            row.num_runs,
+            row.configuration[0].num_runs - row.num_runs,
+            str(results.path(*row.configuration)),
+        )
+        for row in rank(_rewards(results))
+    ]
     names = ("algorithm", "configuration", "average_reward", "half_interval", "runs", "failed", "path")
-    frame = pl.DataFrame(rows, schema=names, orient="row").with_columns(
+    return pl.DataFrame(rows, schema=names, orient="row").with_columns(
         pl.col("average_reward", "half_interval").cast(pl.Float64).fill_nan(None)
     )
-    return frame.sort("average_reward", descending=True, nulls_last=True, maintain_order=True)
 
 
-def _tell(study: UserStudy, results: Results, console: Console) -> None:
-    ranked = ranking(results)
+def _rewards(results: Results) -> Iterator[tuple[tuple[Study, Setting], Floats]]:
+    """Every configuration with the average rewards of its runs; none if all of them failed."""
+    for study, setting in results.configurations():
+        try:
+            rewards = results.runs(study, setting)[ALL_STEPS].to_numpy()
+        except MissingRuns:
+            rewards = np.zeros(0)
+        yield (study, setting), rewards
+
+
+def _print_ranking(study: UserStudy, results: Results, console: Console) -> None:
+    ranked = ranking_table(results)
     with publishing(results.folder / RANKING) as draft:
         draft.write_text(ranked.write_csv(), encoding="utf-8")
     several = len(study.studies) > 1
@@ -75,7 +87,7 @@ def _tell(study: UserStudy, results: Results, console: Console) -> None:
         )  # fmt: skip
     console.print(table)
     if len(ranked) > SHOWN:
-        console.print(f"and {len(ranked) - SHOWN} configurations more")
+        console.print(f"and {len(ranked) - SHOWN} more configurations")
     console.print(f"all configurations: {results.folder / RANKING}", highlight=False)
     console.print(f"all runs: polars.scan_parquet({str(results.folder / '**/*.parquet')!r})", highlight=False)
     if ranked["average_reward"][0] is not None:

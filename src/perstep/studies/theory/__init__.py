@@ -1,15 +1,15 @@
-"""The paper's theorems (Sec. 4, App. B) as measurements on worlds with exact answers, and where they do not hold."""
+"""The paper's theorems (Sec. 4, App. B) measured in worlds with exact solutions, including the cases in which they do not hold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from perstep.studies.catalog import Scale
-from perstep.studies.claims import Claim
+from perstep.studies.claims.claim import Claim
 from perstep.studies.results import Results
+from perstep.studies.study import Scale
 from perstep.studies.theory import control, prediction, quantile_tracking, returns
-from perstep.studies.theory.measuring import complete, table
+from perstep.studies.theory.measuring import measure_missing, table
 
 __all__ = ["MEASUREMENTS", "claims", "measure"]
 
@@ -19,16 +19,16 @@ MEASUREMENTS = (
     *control.MEASUREMENTS,
     *returns.MEASUREMENTS,
 )
-"""Each leaves one table, `<name>.parquet`."""
+"""Each writes one table, `<name>.parquet`."""
 
 
 def measure(folder: Path, scale: Scale) -> tuple[int, int]:
-    """Measure what is not there yet; returns how many tables were found and how many were made."""
-    return complete(folder, scale, MEASUREMENTS)
+    """Make the missing tables. Returns the number of tables found and the number of tables made."""
+    return measure_missing(folder, scale, MEASUREMENTS)
 
 
 def claims(results: Results) -> list[Claim]:
-    """All that the paper proves, and what we say beyond it, in the order of the paper."""
+    """All claims that the paper proves, and ours beyond it, in the order of the paper."""
     return [
         replace(claim, figure=each.figure)
         for each in MEASUREMENTS

@@ -1,4 +1,4 @@
-"""Q-learning: the bound of Theorem 4.4 at every look, and Theorem B.25 (Q_t → q∞) where ε > 0 denies it: Q drifts, as predicted."""
+"""Control: the bound of Theorem 4.4 at every observation, and the drift of Q that contradicts Theorem B.25 (Q_t → q∞) if ε > 0."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from scipy.optimize import brentq
 from perstep.agents import QLearning
 from perstep.environments import FiniteMDP, NotUnichain, access_control, garnet, red_pill_blue_pill, two_loop
 from perstep.schedules import Decay
-from perstep.studies.claims import Claim
-from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, looks, watched
+from perstep.studies.claims.claim import Claim
+from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, learn_in_stages, log_spaced_steps
 
-ROUNDING = 1e-9  # of the two sides of an inequality
-GAP_SHARE = 0.1  # of the first gap: what a gap that goes to 0 must have fallen to
-FAINT = 0.02  # of the largest drift: below, chance decides
-DRIFT_TOLERANCE = 0.05  # relative, of a slope over half a run
-REST_TOLERANCE = 0.3  # relative: the noise of the last steps comes on top of it
-STILL = 0.05  # of the drift as printed: what is left of it once corrected
+ROUNDING = 1e-9  # rounding error allowed in an inequality
+GAP_SHARE = 0.1  # of the first gap: a gap that goes to 0 must have fallen below this
+FAINT = 0.02  # of the largest drift: smaller drifts are dominated by noise
+DRIFT_TOLERANCE = 0.05  # relative error of a slope over half a run
+REST_TOLERANCE = 0.3  # relative error; it includes the noise of the last steps
+STILL = 0.05  # of the drift as printed: the largest remainder with the learned offset
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "Differential": {"rule": "differential", "reward_ratio": 0.2},
@@ -47,7 +47,7 @@ def bellman_difference(mdp: FiniteMDP, q: Floats) -> Floats:
 
 
 def lowest_gain(mdp: FiniteMDP, policy: Floats) -> float:
-    """r̄ of a policy; from the worst start, where its chain falls into several classes."""
+    """r̄ of a policy; if its chain has several recurrent classes, r̄ from the worst initial state."""
     try:
         return mdp.evaluate(policy).average_reward
     except NotUnichain:
@@ -55,9 +55,9 @@ def lowest_gain(mdp: FiniteMDP, policy: Floats) -> float:
 
 
 def measure_gap(effort: Effort) -> list[Row]:
-    """Both ends of TQ − Q, the exact gain of the greedy policy and the mean of Q, along runs with falling steps, ε = 0.1.
+    """Minimum and maximum of TQ − Q, the exact gain of the greedy policy, and the mean of Q, with decaying steps and ε = 0.1.
 
-    α = ν^−0.8 is the power that works well; α = 1/ν the only one that meets the asynchronous assumption B.15.
+    α = ν^−0.8 works well in practice; α = 1/ν is the only power that satisfies the asynchronous Assumption B.15.
     """
     rows: list[Row] = []
     for world, mdp in worlds().items():
@@ -69,7 +69,7 @@ def measure_gap(effort: Effort) -> list[Row]:
                     steps["reward_step_size"] = Decay(0.5, 0.6)
                 runs = max(2, effort.runs // 2)
                 agents = [QLearning(mdp, seed=run, **settings, **steps) for run in range(runs)]
-                for step in watched(agents, looks(1000, effort.steps // 2)):
+                for step in learn_in_stages(agents, log_spaced_steps(1000, effort.steps // 2)):
                     for run, agent in enumerate(agents):
                         q = agent.all_action_values
                         difference = bellman_difference(mdp, q)
@@ -85,7 +85,7 @@ def measure_gap(effort: Effort) -> list[Row]:
 
 
 def _predict_gap(rows: list[Row], mdp: FiniteMDP, agents: list[QLearning], power: float) -> None:
-    """Where the gap of a drifting Q comes to rest: sp of k w^(p − 1), put into the last rows, one a run."""
+    """Put the predicted limit of the gap of a drifting Q, sp of k w^(p − 1), into the last row of each run."""
     for row, agent in zip(rows[-len(agents) :], agents, strict=True):
         weights = agent.visits / agent.steps
         if weights.min() > 0.0:
@@ -95,7 +95,7 @@ def _predict_gap(rows: list[Row], mdp: FiniteMDP, agents: list[QLearning], power
 
 
 def gaps(frame: pl.DataFrame) -> pl.DataFrame:
-    """sp(TQ − Q), the shortfall r̄* − r̄_π and the mean value, averaged over runs, by setting and step."""
+    """Means over runs of sp(TQ − Q), of the shortfall r̄* − r̄_π and of the mean value, for each configuration and step."""
     return (
         frame.group_by("world", "algorithm", "power", "step", maintain_order=True)
         .agg(
@@ -109,11 +109,11 @@ def gaps(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 SETTLING = ("red-pill", "Garnet")
-"""Worlds whose rarest pair is visited often enough for the gap to close within a run."""
+"""Worlds in which the rarest state-action pair is visited often enough for the gap to close within a run."""
 
 
 def gap_claims(frame: pl.DataFrame) -> list[Claim]:
-    """The bound holds for any Q; the gap closes where Q converges, and for D2 as printed rests where the drift keeps it."""
+    """The bound holds for any Q; the gap closes if Q converges; the drift of D2 as printed keeps a predicted gap open."""
     low, high, gain, best = (frame[name].to_numpy() for name in ("low", "high", "gain", "best"))
     broken = int(((low > gain + ROUNDING) | (gain > best + ROUNDING) | (best > high + ROUNDING)).sum())
     curves = gaps(frame).filter(pl.col("world").is_in(SETTLING))
@@ -167,11 +167,11 @@ def gap_claims(frame: pl.DataFrame) -> list[Claim]:
 
 
 def rise(mdp: FiniteMDP, weights: Floats, average: float, power: float = 0.0) -> float:
-    """k, by which all of Q rises alike: k α a step for a constant α, when R̄ is not the gain that Q needs.
+    """k, the common drift of all entries of Q if R̄ is not the optimal gain: k α per step for a constant α.
 
-    With steps c ν^−p, pair (s, a) moves c w^(1−p) t^−p (TQ − Q − R̄)(s, a) a step, w its share of the visits (S, A). All rise
-    alike, by k c t^−p, when TQ − Q = R̄ + k w^(p−1): the Bellman equation of rewards r − k w^(p−1) with R̄ for its gain.
-    The best gain for such rewards falls as k grows, so k is the one root of best gain(k) = R̄.
+    With steps c ν^−p, the pair (s, a) moves by c w^(1−p) t^−p (TQ − Q − R̄)(s, a) per step, where w (S, A) is its share of the
+    visits. All pairs rise equally, by k c t^−p, if TQ − Q = R̄ + k w^(p−1): the Bellman equation with rewards r − k w^(p−1) and
+    gain R̄. The optimal gain for such rewards decreases with k, so k is the only root of optimal gain(k) = R̄.
     """
 
     def excess(k: float) -> float:
@@ -190,11 +190,11 @@ DRIFTS = (
 )  # fmt: skip
 """World, m and ε."""
 DRIFT_STEP = 0.01
-SETTLED = 2.0  # visits × α of the rarest pair: time constants that it has had
+SETTLED = 2.0  # visits × α of the rarest pair: how many time constants have passed for it
 
 
 def measure_drift(effort: Effort) -> list[Row]:
-    """The slope of mean Q over the later half of runs with a constant α, beside k from the visits and R̄ of that half."""
+    """The slope of mean Q over the second half of runs with a constant α, and k computed from the visits and R̄ of that half."""
     rows: list[Row] = []
     half = effort.steps // 4
     for world, m, epsilon in DRIFTS:
@@ -208,7 +208,7 @@ def measure_drift(effort: Effort) -> list[Row]:
             ]
             at = [half * i // 10 for i in range(1, 21)]
             levels_seen, visits = [np.zeros(len(agents))], []
-            for step in watched(agents, at):
+            for step in learn_in_stages(agents, at):
                 levels_seen.append(np.array([agent.all_action_values.mean() for agent in agents]))
                 if step in (at[9], at[19]):
                     visits.append([agent.visits for agent in agents])
@@ -226,17 +226,17 @@ def measure_drift(effort: Effort) -> list[Row]:
 
 
 def _predicted_drift(mdp: FiniteMDP, agent: QLearning, share: Floats, num_steps: int) -> float | None:
-    """α k from what one run did in `num_steps` steps; None while some pair is too rare to have fallen into line."""
+    """α k from the visits of one run in `num_steps` steps; None if some pair is too rare to have reached the common drift."""
     if share.min() * num_steps * DRIFT_STEP < SETTLED:
         return None
     late = slice(len(agent.history) // 2, None)
-    # R̄ follows the rewards that came, and shares their luck; k is about the rewards that are expected.
+    # R̄ tracks the sampled rewards and shares their noise; k is defined with expected rewards.
     ahead = float((agent.history.average_reward[late] - agent.history.reward_rate[late]).mean())
     return DRIFT_STEP * rise(mdp, share, ahead + float((share * mdp.expected_rewards).sum()))
 
 
 def drifts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Drift of Q a step, mean over runs, beside the prediction, by setting."""
+    """The mean over runs of the drift of Q per step and of its prediction, for each configuration."""
     by = frame.group_by("world", "m", "epsilon", "algorithm", maintain_order=True)
     return by.agg(
         pl.col("drift").mean(), pl.col("predicted").mean(), pl.col("shortfall").mean(), pl.col("alpha").first()
@@ -244,7 +244,7 @@ def drifts(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def drift_claims(frame: pl.DataFrame) -> list[Claim]:
-    """Q is not bounded in D2 with ε > 0, its drift is the predicted one, and the offset takes it away."""
+    """With ε > 0, Q of D2 is not bounded; its drift is as predicted; the learned offset removes it."""
     printed = frame.filter(pl.col("algorithm") == "D2 as printed")
     smallest, largest = (float(end) for end in (printed["drift"].to_numpy().min(), printed["drift"].to_numpy().max()))
     known = printed.filter(pl.col("predicted").abs() > FAINT * largest)

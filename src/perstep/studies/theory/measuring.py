@@ -1,4 +1,4 @@
-"""How a theorem becomes a table: a measurement is a function of an effort, its table a Parquet file published by rename."""
+"""Measurements of theorems: each is a function of an effort and leaves one table, a Parquet file published by rename."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from perstep.agents import Agent, learn_together
 from perstep.progress import Bar
-from perstep.studies.catalog import Scale
-from perstep.studies.claims import Claim
+from perstep.studies.claims.claim import Claim
 from perstep.studies.results import MissingRuns, publish_table
+from perstep.studies.study import Scale
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
 
-LOOKS_A_DECADE = 6  # of steps: even on the logarithmic axes on which rates are straight lines
+LOOKS_PER_DECADE = 6  # observations per factor of ten in steps: evenly spaced on a logarithmic axis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,22 +29,22 @@ class Effort:
     """How much to spend on a measurement."""
 
     steps: int
-    """Of a run; measurements take a fixed multiple of it."""
+    """Steps per run; each measurement takes a fixed multiple of it."""
     runs: int
-    """Of a setting, each with a seed of its own."""
+    """Runs per configuration, each with its own seed."""
 
 
 EFFORTS = {
-    "smoke": Effort(steps=20_000, runs=2),  # does everything run?
-    "small": Effort(steps=300_000, runs=4),  # the figures, with more noise
+    "smoke": Effort(steps=20_000, runs=2),  # checks that everything runs
+    "small": Effort(steps=300_000, runs=4),  # the same figures with more noise
     "paper": Effort(steps=4_000_000, runs=8),
 }
-"""Scale → effort. The paper measures none of this, so the numbers are ours: what shows the limits in under a minute."""
+"""Scale → effort. The paper measures none of this, so the numbers are ours: enough to show the limits within a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A theorem, measured."""
+    """The measurement of a theorem."""
 
     name: str
     figure: str
@@ -53,19 +53,19 @@ class Measurement:
     claims: Callable[[pl.DataFrame], list[Claim]]
 
     def description(self, effort: Effort) -> str:
-        """What decides the table besides the code."""
+        """Everything that determines the table except the code."""
         return json.dumps({"measurement": self.name, **asdict(effort)}, sort_keys=True)
 
 
-def looks(first: int, last: int) -> list[int]:
-    """Steps from `first` to `last` that are even on a logarithmic axis."""
+def log_spaced_steps(first: int, last: int) -> list[int]:
+    """Steps from `first` to `last`, evenly spaced on a logarithmic axis."""
     first = min(first, last)
-    number = max(2, round(LOOKS_A_DECADE * np.log10(last / first)) + 1)
+    number = max(2, round(LOOKS_PER_DECADE * np.log10(last / first)) + 1)
     return sorted({round(step) for step in np.geomspace(first, last, number)})
 
 
-def watched(agents: Sequence[Agent], at: Sequence[int]) -> Iterator[int]:
-    """Let all agents learn, side by side, and stop for a look at each of these steps."""
+def learn_in_stages(agents: Sequence[Agent], at: Sequence[int]) -> Iterator[int]:
+    """Let all agents learn in parallel, and yield at each of these steps so that they can be observed."""
     done = 0
     for look in at:
         learn_together(agents, look - done, progress=False)
@@ -74,15 +74,15 @@ def watched(agents: Sequence[Agent], at: Sequence[int]) -> Iterator[int]:
 
 
 def slope(steps: Floats, errors: Floats, share: float = 0.5) -> float:
-    """The power of t that errors follow over the later `share` of the looks: a straight line through the logarithms."""
+    """The power of t that the errors follow over the last `share` of the observations: the slope of a fit to the logarithms."""
     late = slice(min(len(steps) - 2, int((1 - share) * len(steps))), None)
     return float(np.polyfit(np.log(steps[late]), np.log(np.maximum(errors[late], 1e-300)), 1)[0])
 
 
-def complete(
+def measure_missing(
     folder: Path, scale: Scale, measurements: Sequence[Measurement], *, progress: bool | None = None
 ) -> tuple[int, int]:
-    """Measure what is not there yet; returns how many tables were found and how many were made."""
+    """Make the missing tables. Returns the number of tables found and the number of tables made."""
     effort = EFFORTS[scale.name]
     missing = [each for each in measurements if find(folder, each, effort) is None]
     with Bar(len(missing), "theory", show=progress, unit="tables", lines=True) as bar:
@@ -100,7 +100,7 @@ def path(folder: Path, name: str) -> Path:
 
 
 def find(folder: Path, measurement: Measurement, effort: Effort) -> pl.DataFrame | None:
-    """The table of a measurement; None if it is absent, damaged or of another effort."""
+    """The table of a measurement; None if it is missing, damaged or of another effort."""
     try:
         frame = table(folder, measurement.name)
     except MissingRuns:
@@ -109,7 +109,7 @@ def find(folder: Path, measurement: Measurement, effort: Effort) -> pl.DataFrame
 
 
 def table(folder: Path, name: str) -> pl.DataFrame:
-    """What a measurement left in this folder, for figures and claims."""
+    """The table of a measurement in this folder, for figures and claims. Raises MissingRuns if there is none."""
     try:
         return pl.read_parquet(path(folder, name), use_pyarrow=False)
     except (pl.exceptions.PolarsError, OSError):

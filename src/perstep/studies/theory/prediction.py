@@ -1,4 +1,4 @@
-"""Prediction: Theorem B.18 (V_t → v_π under two timescales), what other timescales do, and the bias that a finite m leaves."""
+"""Prediction: Theorem B.18 (V_t → v_π with two timescales), the effect of other timescales, and the bias of a finite m."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from perstep.agents import TDLearning
 from perstep.environments import FiniteMDP, red_pill_blue_pill, two_loop
 from perstep.quantiles import levels
 from perstep.schedules import Decay
-from perstep.studies.claims import Claim
-from perstep.studies.theory.measuring import LOOKS_A_DECADE, Effort, Floats, Measurement, Row, looks, watched
+from perstep.studies.claims.claim import Claim
+from perstep.studies.theory.measuring import (
+    LOOKS_PER_DECADE,
+    Effort,
+    Floats,
+    Measurement,
+    Row,
+    learn_in_stages,
+    log_spaced_steps,
+)
 
-VALUE_SHARE = 0.05  # of the first error: what an error that goes to 0 must have fallen to
-LEVEL = 0.05  # how far a level that has a limit may still go in a decade of steps
-BIAS_TOLERANCE = 0.05  # relative, of a drift
+VALUE_SHARE = 0.05  # of the first error: an error that goes to 0 must have fallen below this
+LEVEL = 0.05  # how far a converging level may still move in the last decade of steps
+BIAS_TOLERANCE = 0.05  # relative error of a drift
 
 VALUE_STEP = Decay(0.5, 0.8)
 TIMESCALES = {
@@ -23,27 +31,27 @@ TIMESCALES = {
     "α/α_θ → ∞": Decay(0.5, 1.0),
     "α_θ constant": Decay(0.05, 0.0),
 }
-"""α_θ beside α = 0.5 / (1 + ν)^0.8, by what becomes of their ratio."""
+"""Limit of the ratio α/α_θ → α_θ, where α = 0.5 / (1 + ν)^0.8."""
 
 
 def uniform(mdp: FiniteMDP) -> Floats:
-    """Every action alike. (S, A)"""
+    """The policy that takes all actions with equal probability. (S, A)"""
     return np.full((mdp.num_states, mdp.num_actions), 1.0 / mdp.num_actions)
 
 
 def value_errors(mdp: FiniteMDP, agent: TDLearning) -> tuple[float, float]:
-    """RMS error of the values without their common level, and the level: v_π is unique up to a constant only."""
+    """RMS error of the values after removing their common level, and that level. v_π is unique up to a constant only."""
     exact = mdp.evaluate(agent.policy())
     level = float(agent.state_values @ exact.stationary)
     return float(np.sqrt(np.mean((agent.state_values - level - exact.state_values) ** 2))), level
 
 
 SETUPS = (("two-loop", 10), ("red-pill", 3))
-"""World and m: quantiles whose mean is exactly r̄, and quantiles whose mean is not."""
+"""World and m: one in which the mean of the quantiles is exactly r̄, and one in which it is not."""
 
 
 def measure_values(effort: Effort) -> list[Row]:
-    """Errors of V, of its level and of R̄ along runs of D2 as printed, for each pair of timescales."""
+    """Errors of V, of its level and of R̄ over the steps of D2 as printed, for each pair of timescales."""
     rows: list[Row] = []
     for world, m in SETUPS:
         mdp = two_loop() if world == "two-loop" else red_pill_blue_pill()
@@ -55,7 +63,7 @@ def measure_values(effort: Effort) -> list[Row]:
                 )
                 for run in range(effort.runs)
             ]
-            for step in watched(agents, looks(1000, effort.steps // 4)):
+            for step in learn_in_stages(agents, log_spaced_steps(1000, effort.steps // 4)):
                 for run, agent in enumerate(agents):
                     error, level = value_errors(mdp, agent)
                     average = abs(agent.average_reward - exact.average_reward)
@@ -67,7 +75,7 @@ def measure_values(effort: Effort) -> list[Row]:
 
 
 def value_curves(frame: pl.DataFrame) -> pl.DataFrame:
-    """RMS errors over runs, and the mean and spread of the level, by setting and step."""
+    """RMS errors over runs, and mean and standard deviation of the level, for each configuration and step."""
     by = frame.group_by("world", "m", "timescale", "step", maintain_order=True)
     return by.agg(
         error=(pl.col("error") ** 2).mean().sqrt(),
@@ -78,12 +86,12 @@ def value_curves(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def value_claims(frame: pl.DataFrame) -> list[Claim]:
-    """V converges where the mean of the quantiles is r̄, whatever the timescales; where it is not, V's level goes away."""
+    """V converges if the mean of the quantiles is r̄, for all timescales; otherwise the level of V diverges."""
     table, shares, moved = value_curves(frame), {}, {}
     for (world, m, timescale), curve in table.partition_by("world", "m", "timescale", as_dict=True).items():
         key = f"{world}, m = {m}, {timescale}"
         shares[key] = float(curve["error"][-1] / curve["error"][0])
-        moved[key] = float(curve["level"][-1] - curve["level"][max(0, len(curve) - 1 - LOOKS_A_DECADE)])
+        moved[key] = float(curve["level"][-1] - curve["level"][max(0, len(curve) - 1 - LOOKS_PER_DECADE)])
     two, one, none = (f"two-loop, m = 10, {ratio}" for ratio in list(TIMESCALES)[:3])
     biased = "red-pill, m = 3, α/α_θ → 0"
     return [
@@ -117,12 +125,12 @@ def value_claims(frame: pl.DataFrame) -> list[Claim]:
 
 
 BIAS_SIZES = (1, 3, 4, 5, 7, 11, 51)
-"""m; none with a level of ¼ or ¾, at which F is all but flat and θ may rest anywhere between two kinds of reward."""
+"""Values of m without the levels ¼ and ¾: there F is almost flat, so θ may stop anywhere between two groups of rewards."""
 BIAS_STEP = 0.01
 
 
 def measure_bias(effort: Effort) -> list[Row]:
-    """The drift of V a step with a constant α, beside α (r̄ − mean of the exact quantiles) / S, as printed and with the offset."""
+    """The drift of V per step with a constant α, and the prediction α (r̄ − mean of exact quantiles) / S; also with the offset."""
     rows: list[Row] = []
     mdp = red_pill_blue_pill()
     exact = mdp.evaluate(uniform(mdp))
@@ -133,7 +141,7 @@ def measure_bias(effort: Effort) -> list[Row]:
             agents = [TDLearning(mdp, uniform(mdp), seed=run, **settings) for run in range(max(2, effort.runs // 2))]
             half = effort.steps // 4
             begin = np.zeros(len(agents))
-            for step in watched(agents, (half, 2 * half)):
+            for step in learn_in_stages(agents, (half, 2 * half)):
                 level = np.array([agent.state_values.mean() for agent in agents])
                 begin = level if step == half else begin
             predicted = BIAS_STEP * bias / mdp.num_states if offset_ratio == 0.0 else 0.0
@@ -144,7 +152,7 @@ def measure_bias(effort: Effort) -> list[Row]:
 
 
 def bias_claims(frame: pl.DataFrame) -> list[Claim]:
-    """V drifts by the bias of m quantiles, and does not with the offset."""
+    """V drifts by the bias of m quantiles; with the learned offset it does not drift."""
     off: list[float] = []
     left: list[float] = []
     largest = float(frame["predicted"].abs().to_numpy().max())

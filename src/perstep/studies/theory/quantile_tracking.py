@@ -1,4 +1,4 @@
-"""Reward quantiles: Lemma 4.2 (their mean goes to r̄ as m grows), Theorem B.12 (θ_t → q, with L(θ_t) falling)."""
+"""Reward quantiles: Lemma 4.2 (their mean goes to r̄ as m grows) and Theorem B.12 (θ_t → q, with decreasing L(θ_t))."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from perstep.distribution import Distribution
 from perstep.environments import FiniteMDP, access_control, garnet, red_pill_blue_pill, two_loop
 from perstep.quantiles import levels
 from perstep.schedules import Decay
-from perstep.studies.claims import Claim
+from perstep.studies.claims.claim import Claim
 from perstep.studies.theory.measuring import (
-    LOOKS_A_DECADE,
+    LOOKS_PER_DECADE,
     Effort,
     Floats,
     Measurement,
     Row,
-    looks,
+    learn_in_stages,
+    log_spaced_steps,
     slope,
-    watched,
 )
 
 EPSILON = 0.1
-SLOPE_TOLERANCE = 0.15  # of an exponent fitted to the later half of a run's looks
-NOISE_TOLERANCE = 0.3  # of a mean over some runs beside its expectation
+SLOPE_TOLERANCE = 0.15  # of an exponent fitted to the second half of the observations of a run
+NOISE_TOLERANCE = 0.3  # relative error of a mean over few runs
 
 TRACKED = (
     ("red-pill", 5, 0.75),
@@ -40,7 +40,7 @@ TRACKED = (
 
 
 def worlds() -> dict[str, tuple[FiniteMDP, Floats]]:
-    """Worlds with a policy each: ε-greedy in the red-pill world, uniformly random in the two loops."""
+    """Each world with its policy: ε-greedy in red-pill blue-pill, uniformly random in two-loop."""
     red_pill, loops = red_pill_blue_pill(), two_loop()
     blue = red_pill.evaluate(red_pill.solve().policy, epsilon=EPSILON).policy
     return {
@@ -53,12 +53,12 @@ def worlds() -> dict[str, tuple[FiniteMDP, Floats]]:
 
 
 class Target(NamedTuple):
-    """Where θ should go: Λ of Lemma B.11."""
+    """The set of limits of θ: Λ of Lemma B.11."""
 
     rewards: Distribution
     tau: Floats  # (m,)
     low: Floats  # (m,): a_i, the τ_i-quantile
-    high: Floats  # (m,): b_i, beyond a_i where F stays at τ_i for a stretch
+    high: Floats  # (m,): b_i, larger than a_i if F is constant at τ_i on an interval
 
     @classmethod
     def of(cls, rewards: Distribution, m: int) -> Target:
@@ -67,12 +67,12 @@ class Target(NamedTuple):
         return cls(rewards, tau, rewards.quantile(tau), rewards.quantile(tau * (1.0 + 1e-9)))
 
     def distance(self, theta: Floats) -> Floats:
-        """How far each θ_i is from the set q_i."""
+        """The distance of each θ_i from the set q_i."""
         return np.maximum(np.maximum(self.low - theta, theta - self.high), 0.0)
 
 
 def expected_gap(rewards: Distribution, x: Floats) -> Floats:
-    """∫ F(s) ds up to x, which is E[(x − R)⁺], in closed form for a mixture of normals and atoms capped from above."""
+    """∫ F(s) ds up to x, which is E[(x − R)⁺], in closed form for a mixture of normals and atoms with an upper cap."""
     below = np.minimum(x, rewards.cap)[:, None]
     spread = rewards.sds > 0.0
     atoms = np.maximum(below - rewards.means[~spread], 0.0) @ rewards.weights[~spread]
@@ -83,32 +83,32 @@ def expected_gap(rewards: Distribution, x: Floats) -> Floats:
 
 
 def lyapunov(target: Target, theta: Floats) -> float:
-    """L(θ) = Σ_i ∫ (F(s) − τ_i) ds from q_i to θ_i (Lemma B.11): convex, 0 at the quantiles, its slope minus the mean pull."""
+    """L(θ) = Σ_i ∫ (F(s) − τ_i) ds from q_i to θ_i (Lemma B.11): convex, 0 at the quantiles, gradient minus the mean pull."""
     rise = expected_gap(target.rewards, theta) - expected_gap(target.rewards, target.low)
     return float((rise - target.tau * (theta - target.low)).sum())
 
 
 def predicted_error(target: Target, step_size: float) -> float:
-    """RMS of θ − q where rewards are independent and have a density f: each variance tends to α τ(1 − τ) / 2f(q)."""
+    """RMS of θ − q for independent rewards with density f: each variance tends to α τ(1 − τ) / 2f(q)."""
     cdf, tau, h = target.rewards.cdf, target.tau, 1e-4
     density = (cdf(target.low + h) - cdf(target.low - h)) / (2 * h)
     return float(np.sqrt(np.mean(step_size * tau * (1 - tau) / (2 * density))))
 
 
 def predicted_lyapunov(m: int, step_size: float) -> float:
-    """¼ α Σ τ(1 − τ) = α (m/24 + 1/48m): half of f times the variance above, in which the density cancels."""
+    """¼ α Σ τ(1 − τ) = α (m/24 + 1/48m): half of f times the variance in `predicted_error`, where the density cancels."""
     return step_size * (m / 24 + 1 / (48 * m))
 
 
 def measure_tracking(effort: Effort) -> list[Row]:
-    """Error and L of θ along runs of D2's prediction with a falling α_θ, from θ = 0."""
+    """Error and L of θ over the steps of D2 prediction with a decaying α_θ, starting at θ = 0."""
     rows: list[Row] = []
     for world, m, power in TRACKED:
         mdp, policy = worlds()[world]
         target = Target.of(mdp.evaluate(policy).reward_distribution, m)
         settings = {"step_size": 0.01, "reward_step_size": Decay(1.0, power), "num_quantiles": m}
         agents = [TDLearning(mdp, policy, seed=run, **settings) for run in range(effort.runs)]
-        for step in watched(agents, looks(100, effort.steps // 2)):
+        for step in learn_in_stages(agents, log_spaced_steps(100, effort.steps // 2)):
             alpha = step**-power
             smooth = world == "red-pill"
             same = {
@@ -127,7 +127,7 @@ def measure_tracking(effort: Effort) -> list[Row]:
 
 
 def tracking_curves(frame: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], pl.DataFrame]:
-    """Root mean square error, mean L and their predictions over runs, for each setting, by step."""
+    """Root mean square error and mean L over runs, with their predictions, for each configuration and step."""
     curves = frame.group_by("world", "m", "power", "step").agg(
         error=(pl.col("error") ** 2).mean().sqrt(),
         lyapunov=pl.col("lyapunov").mean(),
@@ -138,22 +138,22 @@ def tracking_curves(frame: pl.DataFrame, *keys: str) -> dict[tuple[object, ...],
 
 
 def tracking_claims(frame: pl.DataFrame) -> list[Claim]:
-    """θ_t → q at the rate of stochastic approximation, and L(θ_t) falls to its floor α_θ (m/24 + 1/48m)."""
+    """θ_t → q at the rate of stochastic approximation, and L(θ_t) decreases to α_θ (m/24 + 1/48m)."""
     told, errors, floors, rises, decades = [], [], [], 0, 0
     atoms = 0.0
     for key, curve in tracking_curves(frame, "world", "m", "power").items():
         world, m, power = str(key[0]), key[1], float(str(key[2]))
-        late = curve.tail(LOOKS_A_DECADE)
+        late = curve.tail(LOOKS_PER_DECADE)
         found = slope(curve["step"].to_numpy().astype(float), curve["error"].to_numpy())
         if world == "red-pill":
             errors.append(float((late["error"] / late["predicted_error"]).to_numpy().mean()))
             floors.append(float((late["lyapunov"] / late["predicted_lyapunov"]).to_numpy().mean()))
             told.append(f"{found:.2f} (m = {m}, p = {power:g})")
-        else:  # at an atom the pull does not vanish, and what is left is α_θ itself, not its root
+        else:  # at an atom the pull does not vanish, so the error is of order α_θ, not √α_θ
             atoms = found + power
             told.append(f"{found:.2f} ({world}, m = {m}, p = {power:g})")
         by_decade = [
-            part.mean() for part in np.array_split(curve["lyapunov"].to_numpy(), max(2, len(curve) // LOOKS_A_DECADE))
+            part.mean() for part in np.array_split(curve["lyapunov"].to_numpy(), max(2, len(curve) // LOOKS_PER_DECADE))
         ]
         rises, decades = rises + int((np.diff(by_decade) >= 0).sum()), decades + len(by_decade) - 1
     return [
@@ -176,11 +176,11 @@ def tracking_claims(frame: pl.DataFrame) -> list[Claim]:
     ]
 
 
-# L along the differential inclusion itself, which has no noise
+# L along the differential inclusion, without noise
 
 
 def measure_flow(effort: Effort) -> list[Row]:
-    """L along dθ/dt = τ − F(θ), in small steps, from both sides: exact, so it must fall at every one of them."""
+    """L along dθ/dt = τ − F(θ), in small steps, starting from both sides. There is no noise, so L must decrease at every step."""
     rows: list[Row] = []
     dt, every = 0.02, 20
     for world, (mdp, policy) in worlds().items():
@@ -192,12 +192,14 @@ def measure_flow(effort: Effort) -> list[Row]:
                     value = lyapunov(target, theta)
                     rows.append({"world": world, "start": start, "time": i * dt, "lyapunov": value})
                 pull = target.tau - target.rewards.cdf(theta)
-                theta = theta + dt * np.where(target.distance(theta) > dt, pull, 0.0)  # at rest within one step
+                theta = theta + dt * np.where(
+                    target.distance(theta) > dt, pull, 0.0
+                )  # stop if the target is within one step
     return rows
 
 
 def flow_claims(frame: pl.DataFrame) -> list[Claim]:
-    """L falls strictly until it is at rest."""
+    """L decreases strictly until θ stops."""
     rises, total = 0, 0
     for curve in frame.partition_by("world", "start"):
         change = np.diff(curve["lyapunov"].to_numpy())
@@ -213,11 +215,11 @@ def flow_claims(frame: pl.DataFrame) -> list[Claim]:
     ]
 
 
-# Lemma 4.2: no learning needed
+# Lemma 4.2: no learning is needed
 
 
 def exact_rewards() -> dict[str, Distribution]:
-    """Exact reward distributions: two continuous, two on a few numbers."""
+    """Exact reward distributions: two with a density, two on a few values."""
     random = garnet(8, 2, 3, seed=3, reward_sd=0.5)
     found = {f"{name}": mdp.evaluate(policy).reward_distribution for name, (mdp, policy) in worlds().items()}
     queue = access_control()
@@ -228,7 +230,7 @@ def exact_rewards() -> dict[str, Distribution]:
 
 def measure_mean(effort: Effort) -> list[Row]:
     """|mean of the m exact quantiles − r̄| for m from 1 to 1000, in four worlds."""
-    sizes = [*range(1, 60), *(step for step in looks(60, 1000 if effort.steps > 20_000 else 200))]
+    sizes = [*range(1, 60), *(step for step in log_spaced_steps(60, 1000 if effort.steps > 20_000 else 200))]
     rows: list[Row] = []
     for world, rewards in exact_rewards().items():
         atoms = not rewards.sds.any()
@@ -241,7 +243,7 @@ def measure_mean(effort: Effort) -> list[Row]:
 
 
 def mean_claims(frame: pl.DataFrame) -> list[Claim]:
-    """The error goes to 0; for rewards in [a, b] it is at most (b − a) / 2m at every m."""
+    """The error goes to 0. For rewards in [a, b] it is at most (b − a) / 2m for every m."""
     first, last, over, checked = 0.0, 0.0, 0, 0
     for curve in frame.partition_by("world"):
         error, m = curve["error"].to_numpy(), curve["m"].to_numpy()

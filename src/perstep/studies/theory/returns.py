@@ -1,4 +1,4 @@
-"""D3's return quantiles Ω (Sec. 4.3, which promises no theorem): their spread against steps and n, beside sampled returns."""
+"""D3's return quantiles Ω (Sec. 4.3, without a theorem): their spread against steps and n, compared with sampled returns."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from perstep.distribution import Distribution
 from perstep.environments import red_pill_blue_pill
 from perstep.environments.redpill import BLUE
 from perstep.quantiles import levels
-from perstep.studies.claims import Claim
-from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, looks, slope, watched
+from perstep.studies.claims.claim import Claim
+from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, learn_in_stages, log_spaced_steps, slope
 
 ALPHA, EPSILON = 2e-3, 0.1
 SIZES = (10, 21, 51)
-LONGEST = 5  # halves of the effort's steps: 1e7 at paper scale
-FLOW_STEP = 0.5  # of the time α t, in which a quantile moves by at most half
-FLOW_TOLERANCE = 0.1  # relative, of the spread
-PATHS = 2000  # sampled returns a horizon
+LONGEST = 5  # steps per run in units of half the effort's steps: 1e7 steps at paper scale
+FLOW_STEP = 0.5  # integration step in the time α t; a quantile moves by at most 0.5 per step
+FLOW_TOLERANCE = 0.1  # relative error of the spread
+PATHS = 2000  # sampled returns per horizon
 
 
 def flow(rewards: Distribution, average: float, n: int, times: Floats) -> list[Floats]:
-    """What Ω(blue, blue) is expected to be at these times (steps × α × share of the visits), from 0 on.
+    """The expected Ω(blue, blue) at these times (steps × α × share of the visits), starting at 0.
 
-    The pair bootstraps from itself, so its mean pull is a function of its own n numbers:
+    The pair bootstraps from itself, so its mean pull is a function of its own n quantiles:
     dΩ_j/dt = τ_j − (1/n) Σ_k P(R − R̄ + Ω_k < Ω_j).
     """
     tau, omega, now = levels(n), np.zeros(n), 0.0
@@ -41,19 +41,19 @@ def flow(rewards: Distribution, average: float, n: int, times: Floats) -> list[F
 
 
 def measure_returns(effort: Effort) -> list[Row]:
-    """Mean and spread of Ω(blue, blue) along runs in the red-pill world, for several n, beside `flow`."""
+    """Mean and spread of Ω(blue, blue) over the steps in red-pill blue-pill, for several n, with the prediction of `flow`."""
     mdp = red_pill_blue_pill()
     policy = mdp.solve().policy
     rewards, acted = mdp.evaluate(policy).reward_distribution, mdp.evaluate(policy, epsilon=EPSILON)
     share = float(acted.stationary[BLUE] * acted.policy[BLUE, BLUE])
-    at = looks(1000, effort.steps * LONGEST // 2)
+    at = log_spaced_steps(1000, effort.steps * LONGEST // 2)
     rows: list[Row] = []
     for n in SIZES:
         average = float(acted.reward_distribution.quantile(levels(n)).mean())
         expected = flow(rewards, average, n, ALPHA * share * np.array(at, float))
         settings = {"rule": "d3", "step_size": ALPHA, "epsilon": EPSILON, "num_quantiles": n}
         agents = [QLearning(mdp, seed=run, **settings) for run in range(max(2, effort.runs // 4))]
-        for step, omega in zip(watched(agents, at), expected, strict=True):
+        for step, omega in zip(learn_in_stages(agents, at), expected, strict=True):
             for run, agent in enumerate(agents):
                 found = agent.return_quantiles(BLUE, BLUE)
                 rows.append({
@@ -64,11 +64,11 @@ def measure_returns(effort: Effort) -> list[Row]:
 
 
 def measure_sampled(effort: Effort) -> list[Row]:
-    """Σ (R − r̄) over a horizon of H steps in the blue world, sampled many times: rewards there are independent."""
+    """Samples of Σ (R − r̄) over a horizon of H steps in the blue world, where rewards are independent."""
     mdp = red_pill_blue_pill()
     rewards = mdp.evaluate(mdp.solve().policy).reward_distribution
     rows: list[Row] = []
-    for horizon in looks(1, min(10_000, effort.steps // 40)):
+    for horizon in log_spaced_steps(1, min(10_000, effort.steps // 40)):
         random, chunk = np.random.default_rng(horizon), max(1, 2_000_000 // horizon)
         sums = [
             rewards.sample(paths * horizon, random).reshape(paths, horizon).sum(axis=1)
@@ -82,19 +82,19 @@ def measure_sampled(effort: Effort) -> list[Row]:
 
 
 def spreads(frame: pl.DataFrame) -> pl.DataFrame:
-    """Mean over runs, by n and step."""
+    """Means over runs, for each n and step."""
     names = ("mean", "spread", "predicted_mean", "predicted_spread")
     return frame.group_by("n", "step", maintain_order=True).agg(pl.col(name).mean() for name in names)
 
 
 def returns_claims(frame: pl.DataFrame) -> list[Claim]:
-    """Ω has no limit that is a distribution of returns: its spread grows, and the more the larger n is."""
+    """Ω does not converge to a distribution of returns: its spread grows, and it grows more for larger n."""
     table = spreads(frame)
     last = table.filter(pl.col("step") == pl.col("step").max())
     small, large = last["spread"][0], last["spread"][-1]
     earlier = {n: curve["spread"][len(curve) * 2 // 3] for (n,), curve in table.partition_by("n", as_dict=True).items()}
     growth = [found / earlier[n] for n, found in zip(last["n"], last["spread"], strict=True)]
-    late = table.filter(pl.col("step") >= 100 / ALPHA)  # before, chance moves Ω about as much as it has spread
+    late = table.filter(pl.col("step") >= 100 / ALPHA)  # earlier, the noise of Ω is about as large as its spread
     late = late if len(late) else last
     off = float((late["spread"] / late["predicted_spread"] - 1).abs().to_numpy().max())
     return [

@@ -11,7 +11,9 @@ import pytest
 import perstep
 from games_samples import level, results_of, write_returns
 from perstep.studies.catalog import ATARI, MINATAR, MINATAR_TUNING
-from perstep.studies.games import RANDOM_PLAY, claims, found_by_game, late_returns
+from perstep.studies.claims.games import claims
+from perstep.studies.game_returns import found_by_game, late_returns
+from perstep.studies.reference import RANDOM_PLAY
 from perstep.studies.results import MissingRuns, Results
 
 NAN = math.nan

@@ -16,8 +16,9 @@ import pytest
 
 from perstep.agents import make_agent
 from perstep.studies.catalog import REDPILL, SCALES
-from perstep.studies.engine import TRACE_POINTS, complete, run
+from perstep.studies.execution import complete
 from perstep.studies.results import SCHEMA, MissingRuns, Results
+from perstep.studies.runs import TRACE_POINTS, run
 
 SMOKE = [study.at(SCALES["smoke"]) for study in REDPILL]
 
@@ -60,7 +61,7 @@ def test_every_entry_of_the_catalog_leaves_a_whole_file(smoke):
             assert kept["reward_rate"] == 0
             assert kept["episode_return"] == frame.height  # nothing ends here
             assert (kept["reward_quantile_trace"] == 0) == (setting == study.traced)
-            assert (kept["return_quantile_trace"] == 0) == (setting == study.traced and study.rule == "d3")
+            assert (kept["return_quantile_trace"] == 0) == (setting == study.traced and study.rule.has_return_quantiles)
     assert sum(path.stat().st_size for path in smoke.folder.rglob("*.parquet")) < 2_000_000
 
 
@@ -131,7 +132,7 @@ def test_a_failure_is_recorded_and_the_rest_goes_on(tmp_path):
     (failure,) = tally.failures
     bad = {"step_size": -1.0, "reward_ratio": 2.0}
     assert failure.path == results.path(study, bad)
-    assert failure.error == "ValueError: step_size must be a finite number above 0, but -1.0 came."
+    assert failure.error == "ValueError: step_size must be a finite number above 0, got -1.0."
     assert results.find(study, bad)["error"].null_count() == 0
     assert results.runs(study, study.tuned).height == 2
     with pytest.raises(
@@ -153,7 +154,7 @@ def test_runs_that_are_not_there_are_named(tmp_path):
 KILLED = """
 import dataclasses, sys
 from perstep.studies.catalog import REDPILL
-from perstep.studies.engine import complete
+from perstep.studies.execution import complete
 from perstep.studies.results import Results
 grid = {"step_size": (2e-4, 2e-3, 2e-2), "reward_ratio": (1.0, 2.0, 10.0), "num_quantiles": (10, 51)}
 study = dataclasses.replace(REDPILL[2], grid=grid, num_runs=4, steps=int(sys.argv[2]))

@@ -1,31 +1,35 @@
-"""The two worlds of the paper's validation experiments, drawn (Fig. C.1): red-pill blue-pill and the inverted pendulum."""
+"""Illustrations of the paper's worlds: red-pill blue-pill, the inverted pendulum (Fig. C.1), three Atari games (Fig. C.8)."""
 
 from __future__ import annotations
 
 import math
+from importlib import resources
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, Circle, FancyArrowPatch
+from numpy.typing import NDArray
+from PIL import Image
 
-from perstep.environments.pendulum import INVERTED_PENDULUM
-from perstep.environments.redpill import BLUE, RED, red_pill_blue_pill
 from perstep.figures import style
+from perstep.figures.paper_figure import PaperFigure
+from perstep.studies.reference import BLUE, INVERTED_PENDULUM, RED, staying_rewards
 from perstep.studies.results import Results
 
-LEANING = 0.55  # rad, of the rod in the picture
-WORLDS = ((RED, 2.6, style.ORANGE, "red"), (BLUE, 7.4, style.BLUE, "blue"))  # state, place, colour, name
-LIFT, SIZE = 3.7, 0.95  # of the circles
+LEANING = 0.55  # rad, angle of the rod in the picture
+WORLDS = ((RED, 2.6, style.ORANGE, "red"), (BLUE, 7.4, style.BLUE, "blue"))  # state, horizontal position, colour, name
+LIFT, SIZE = 3.7, 0.95  # height and radius of the circles
+GAMES = ("Breakout", "breakout"), ("BeamRider", "beam_rider"), ("Freeway", "freeway")  # title, file name in screens/
 
 
-def figure_c1(_: Results) -> Figure:
-    """Fig. C.1: an illustration of a) red-pill blue-pill and b) the inverted pendulum. The paper claims nothing of it."""
+def worlds(_: Results) -> Figure:
+    """Fig. C.1."""
     figure, (pills, rod) = style.panels(2, 3.0, ratios=(1.45, 1))
     for axes in (pills, rod):
         axes.set_aspect("equal")
         axes.set_axis_off()
-        axes.set_anchor("N")  # so that the titles are level
+        axes.set_anchor("N")  # so that both titles have the same height
     pills.set(xlim=(0, 10), ylim=(-0.35, 5.9), title="a) red-pill blue-pill")
     rod.set(xlim=(-2.4, 2.6), ylim=(-1.85, 2.05), title="b) inverted pendulum")
     _draw_pills(pills)
@@ -34,7 +38,7 @@ def figure_c1(_: Results) -> Figure:
 
 
 def _draw_pills(axes: Axes) -> None:
-    """Two worlds, four ways to move, and under each world what it pays on leaving it."""
+    """Two worlds, four transitions, and under each world the distribution of its reward."""
     for state, x, colour, name in WORLDS:
         axes.add_patch(Circle((x, LIFT), SIZE, color=colour))
         axes.text(x, LIFT, f"{name}\nworld", color="white", ha="center", va="center", weight="bold")
@@ -51,8 +55,7 @@ def _draw_pills(axes: Axes) -> None:
 
 def _density(axes: Axes, state: int, x: float, colour: str) -> None:
     """The exact distribution of the reward in one world, under its circle."""
-    staying = np.full(2, state)
-    density, edges = red_pill_blue_pill().evaluate(staying).reward_distribution.histogram(np.linspace(-1.25, 0.0, 126))
+    density, edges = staying_rewards(state).histogram(np.linspace(-1.25, 0.0, 126))
     places = x - 1.6 + 3.2 * (edges + 1.25) / 1.25  # the same scale in both worlds
     axes.stairs(0.5 + 1.3 * density / 8.0, places, baseline=0.5, fill=True, color=colour, alpha=0.8)
     axes.plot([x - 1.6, x + 1.6], [0.5, 0.5], color=style.BLACK, lw=0.7)
@@ -74,7 +77,7 @@ def _arrow(
 
 
 def _draw_rod(axes: Axes) -> None:
-    """A rod on a motor: where it starts, where it should be, the angle between, and the torque."""
+    """A rod on a motor: its start, its goal, its angle, and the torque."""
     length = INVERTED_PENDULUM.length
     tip = (-length * math.sin(LEANING), length * math.cos(LEANING))  # angles grow counter-clockwise
     axes.plot([0, 0], [0, length + 0.25], color=style.GREEN, lw=1.2, ls="--")
@@ -90,3 +93,34 @@ def _draw_rod(axes: Axes) -> None:
     torque = f"{INVERTED_PENDULUM.torque:g}"
     axes.text(0.62, 0.22, f"torque −{torque}, 0 or {torque}", color=style.ORANGE, va="center", fontsize=8)
     axes.text(0.62, -0.35, "reward −θ²", va="center", fontsize=8)
+
+
+def games(_: Results) -> Figure:
+    """Fig. C.8."""
+    figure, every = style.panels(len(GAMES), 3.0)
+    for place, (axes, (title, name)) in enumerate(zip(every, GAMES, strict=True)):
+        axes.imshow(screen(name), aspect=210 / 160 * 3 / 4, interpolation="nearest")  # the proportions of a television
+        axes.set_title(f"{'abc'[place]}) {title}")
+        axes.set_axis_off()
+    return figure
+
+
+def screen(name: str) -> NDArray[np.uint8]:
+    """The picture of a game in screens/, where a README says how it was made. (210, 160, 3)"""
+    with resources.files("perstep.figures").joinpath("screens", f"{name}.png").open("rb") as file:
+        return np.asarray(Image.open(file).convert("RGB"))
+
+
+FIGURE_C1 = PaperFigure(
+    name="figure_c1",
+    caption=("an illustration of a) red-pill blue-pill and b) the inverted pendulum. The paper claims nothing of it.",),
+    draw=worlds,
+)
+FIGURE_C8 = PaperFigure(
+    name="figure_c8",
+    caption=(
+        "an illustration of a) Breakout, b) BeamRider and c) Freeway, each after 150 steps at random. The paper claims "
+        "nothing of it.",
+    ),
+    draw=games,
+)

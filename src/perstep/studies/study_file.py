@@ -1,4 +1,4 @@
-"""A user's own study from a file: the same value as the paper's, checked whole before anything runs."""
+"""Read a user's own study from a file and check all of it before anything runs. The result has the form of the paper's studies."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from perstep.algorithms import ALGORITHMS, algorithm
 from perstep.config import count
 from perstep.errors import unknown
 from perstep.schedules import Decay
-from perstep.studies.catalog import Study, setting_name
 from perstep.studies.runs import load_code
+from perstep.studies.study import Study, setting_name
 
 KEYS = ("name", "algorithm", "world", "world_settings", "grid", "fixed", "steps", "runs", "seeds", "window")
 NEEDED = ("algorithm", "world", "grid", "steps")
-RUNS = 10  # of a configuration, unless the file says
-WINDOWS = 100  # of a run, unless the file says
+RUNS = 10  # default number of runs per configuration
+WINDOWS = 100  # default number of windows per run
 SUFFIXES = (".yaml", ".yml", ".json", ".py")
 
 
 @dataclass(frozen=True)
 class UserStudy:
-    """A study with a name: one algorithm, or several side by side."""
+    """A named study of one algorithm, or of several for comparison."""
 
     name: str
     studies: tuple[Study, ...]
     code: str | None = None
-    """The Python file it is written in, if it is."""
+    """The path of the study file if it is a Python file."""
 
 
 def read_study(path: Path) -> UserStudy:
-    """The study in a file: YAML or JSON, or a Python file that defines STUDY, which is code and is run."""
+    """The study in a YAML or JSON file, or in a Python file that defines STUDY. A Python file is executed."""
     if path.suffix not in SUFFIXES:
-        raise ValueError(f"A study is a .yaml, .json or .py file, but {str(path)!r} came.")
+        raise ValueError(f"A study must be a .yaml, .json or .py file, got {str(path)!r}.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no study file {path}.")
     if path.suffix == ".py":
@@ -55,9 +55,11 @@ def read_study(path: Path) -> UserStudy:
 
 
 def studies_of(given: Any, name: str) -> tuple[str, tuple[Study, ...]]:
-    """The studies that a file's content describes, one an algorithm, all checked."""
+    """The name and the studies that the content of a file describes: one study per algorithm, all of them checked."""
     if not isinstance(given, Mapping):
-        raise TypeError(f"A study has keys such as algorithm, world and grid, but {type(given).__name__} came.")
+        raise TypeError(
+            f"A study must be a mapping with keys such as algorithm, world and grid, got {type(given).__name__}."
+        )
     for key in given:
         if key not in KEYS:
             raise unknown("key of a study", key, KEYS)
@@ -65,12 +67,14 @@ def studies_of(given: Any, name: str) -> tuple[str, tuple[Study, ...]]:
         raise ValueError(f"A study needs {' and '.join(missing)}.")
     name = str(given.get("name", name))
     if not re.fullmatch(r"[\w][\w.-]*", name):
-        raise ValueError(f"A study's name is that of its folder: letters, digits, - and _, but {name!r} came.")
+        raise ValueError(
+            f"The name of a study is the name of its folder: it must consist of letters, digits, - and _, got {name!r}."
+        )
     names = given["algorithm"] if isinstance(given["algorithm"], list | tuple) else [given["algorithm"]]
     if not names:
         raise ValueError(f"algorithm is empty. Give one or more of {', '.join(ALGORITHMS)}.")
     if doubled := [each for each, times in Counter(names).items() if times > 1]:
-        raise ValueError(f"The algorithm {doubled[0]} is named twice.")
+        raise ValueError(f"The algorithm {doubled[0]} is given twice. Remove one of the two.")
     studies = tuple(_study(str(each), name, given) for each in names)
     for study in studies:
         _check(study)
@@ -82,7 +86,7 @@ def _study(name: str, part: str, given: Mapping[str, Any]) -> Study:
     steps = count("steps", given["steps"], 1)
     window = count("window", given.get("window", max(1, steps // WINDOWS)), 1)
     if window > steps:
-        raise ValueError(f"window is at most the {steps} steps of a run, but {window} came.")
+        raise ValueError(f"window must be at most the number of steps, {steps}, got {window}.")
     seeds, runs = _seeds_and_runs(given)
     return Study(
         part=part,
@@ -100,16 +104,16 @@ def _study(name: str, part: str, given: Mapping[str, Any]) -> Study:
 
 
 def _seeds_and_runs(given: Mapping[str, Any]) -> tuple[tuple[int, ...], int]:
-    """The seeds, if they are named, and how many runs there are."""
+    """The seeds, empty if the file gives none, and the number of runs."""
     if "seeds" not in given:
         return (), count("runs", given.get("runs", RUNS), 1)
     if not isinstance(given["seeds"], list | tuple) or not given["seeds"]:
         raise ValueError(
-            f"seeds is a list of whole numbers, one a run, but {given['seeds']!r} came. For their number give runs."
+            f"seeds must be a list of integers, one per run, got {given['seeds']!r}. To give only their number, use runs."
         )
     seeds = tuple(count("A seed", seed, 0) for seed in given["seeds"])
     if len(set(seeds)) < len(seeds):
-        raise ValueError("A seed is there twice, and would give the same run twice.")
+        raise ValueError("A seed is given twice and would give the same run twice. Remove one of the two.")
     if given.get("runs", len(seeds)) != len(seeds):
         raise ValueError(f"runs is {given['runs']!r}, but there are {len(seeds)} seeds. Give one of the two.")
     return seeds, len(seeds)
@@ -119,7 +123,7 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ValueError(f"{key} has a value for each of some names, but {value!r} came.")
+        raise ValueError(f"{key} must be a mapping from names to values, got {value!r}.")
     return {str(name): inner for name, inner in value.items()}
 
 
@@ -130,24 +134,26 @@ def _grid(given: Any) -> dict[str, tuple[Any, ...]]:
     }
     if not grid:
         raise ValueError(
-            "The grid is empty. Give it a list of values for at least one setting, as step_size: [0.01, 0.1]."
+            "The grid is empty. Give a list of values for at least one setting, for example step_size: [0.01, 0.1]."
         )
     for name, values in grid.items():
         if not values:
-            raise ValueError(f"The grid has no values for {name}. Give some, or leave the name out.")
+            raise ValueError(f"The grid has no values for {name}. Give at least one value or remove the name.")
     return {name: tuple(values) for name, values in grid.items()}
 
 
 def _check(study: Study) -> None:
-    """Refuse what the algorithm would refuse, for every configuration."""
+    """Check every configuration as the algorithm itself would check it."""
     if both := sorted(set(study.grid) & set(study.fixed)):
-        raise ValueError(f"{both[0]} is in the grid and in fixed. Leave it in one of them.")
+        raise ValueError(f"{both[0]} is both in grid and in fixed. Remove it from one of them.")
     cell = algorithm(study.algorithm)
     given = {name for name in (*study.grid, *study.fixed) if name in ("rule", "seed")}
     if "seed" in given:
-        raise ValueError("seed is no setting of a study: give seeds, or runs for their number.")
+        raise ValueError("seed is not a setting of a study. Give seeds, or runs for their number.")
     if "rule" in given:
-        raise ValueError(f"rule comes with the algorithm, and that of {study.algorithm} is {cell.rule!r}.")
+        raise ValueError(
+            f"rule is not a setting of a study: the rule of {study.algorithm} is {cell.rule!r}. Remove rule."
+        )
     predicts = not cell.learner.control
     for setting in study.settings:
         plain = {**cell.settings, **study.fixed, **setting, "rule": cell.rule}
@@ -156,16 +162,18 @@ def _check(study: Study) -> None:
         try:
             values = {name: Decay(**v) if isinstance(v, Mapping) else v for name, v in plain.items()}
         except TypeError:
-            raise ValueError("A step size that falls is written {scale: 0.5, power: 0.8}.") from None
+            raise ValueError("A decaying step size must have the form {scale: 0.5, power: 0.8}.") from None
         cell.config.of(values)
-        json.dumps(plain, allow_nan=False)  # a description of the run, for its file
+        json.dumps(plain, allow_nan=False)  # raises if a value cannot be part of the description in the result file
     names = Counter(map(setting_name, study.settings))
     if doubled := [name for name, times in names.items() if times > 1]:
-        raise ValueError(f"The configuration {doubled[0]} is there twice: a value is repeated in the grid.")
+        raise ValueError(
+            f"The configuration {doubled[0]} occurs twice: a value is repeated in the grid. Remove one of the two."
+        )
 
 
 def _plain(path: Path) -> Any:
-    """The content of a file of YAML or JSON; nothing in it is ever executed."""
+    """The content of a YAML or JSON file. Nothing in it is executed."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
         try:
@@ -184,24 +192,24 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         doubled = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise ValueError(f"The key {doubled!r} is there twice.")
+        raise ValueError(f"The key {doubled!r} is given twice. Remove one of the two.")
     return found
 
 
 def _yaml_loader() -> Any:
-    """PyYAML's safe loader with the numbers of YAML 1.2: 2e-3 is a number, 1:30 and `on` are words; and no key twice."""
+    """PyYAML's safe loader with the numbers of YAML 1.2: 2e-3 is a number, 1:30 and `on` are strings. Refuses duplicate keys."""
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-        """Plain values only."""
+        """Loads plain values only."""
 
-        yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML declares it so)
+        yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML declares it without ClassVar)
             first: [pair for pair in pairs if pair[0].rpartition(":")[2] not in ("float", "int", "bool", "timestamp")]
             for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
-            """As PyYAML's, but a key that is there twice is a mistake."""
+            """Like PyYAML's, but a duplicate key is an error."""
             self.flatten_mapping(node)
             return _without_doubles(
                 [(self.construct_object(key, True), self.construct_object(value, True)) for key, value in node.value]
@@ -216,7 +224,7 @@ def _yaml_loader() -> Any:
 
 
 def _number(text: str) -> int | float:
-    """1000, 1_000, 1e6 (a whole number too) or 2e-3."""
+    """The value of 1000, 1_000, 1e6 (an integer as well) or 2e-3."""
     value = float(text.replace("_", ""))
     whole = "." not in text and value.is_integer()
     return (

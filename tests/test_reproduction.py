@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from perstep import cli, paper, reproduction
 from perstep.errors import UnknownName
-from perstep.report import paper
-from perstep.report.paper import belongs
-from perstep.studies import catalog, reproduce
-from perstep.studies.reproduce import PARTS
+from perstep.paper import PARTS, belongs
+from perstep.studies import catalog
 from perstep.studies.results import Results
 from perstep.studies.runs import run_unit
-from perstep.studies.session import Orders
+from perstep.studies.terminal import StudyOptions
 
 FIGURES = {"figure_2", "figure_3", "figure_c2", "figure_c2_d2", "figure_c2_d3", "figure_c3", "figure_c4", "figure_best"}
 
 
 def test_a_whole_part_and_once_more(tmp_path, capsys, monkeypatch):
-    assert reproduce.reproduce(["redpill"], "smoke", tmp_path) == 0
+    assert reproduction.reproduce(["redpill"], "smoke", tmp_path) == 0
     told = capsys.readouterr().out
     folder = tmp_path / "redpill" / "smoke"
     assert "175 configurations, 350 runs, 70k steps" in told
@@ -49,9 +51,9 @@ def test_a_whole_part_and_once_more(tmp_path, capsys, monkeypatch):
     assert every.height == 350
 
     one = dataclasses.replace(PARTS["redpill"], figures={"figure_2": PARTS["redpill"].figures["figure_2"]})
-    monkeypatch.setitem(reproduce.PARTS, "redpill", one)  # to draw all once more would only take time
-    monkeypatch.setattr(reproduce, "BY_DEFAULT", ("redpill",))
-    assert reproduce.reproduce([], "smoke", tmp_path) == 0
+    monkeypatch.setitem(paper.PARTS, "redpill", one)  # to draw all once more would only take time
+    monkeypatch.setattr(paper, "BY_DEFAULT", ("redpill",))
+    assert reproduction.reproduce([], "smoke", tmp_path) == 0
     assert "everything is there; nothing had to run" in capsys.readouterr().out
     assert json.loads((folder / "provenance.json").read_text()) == provenance  # nothing ran, so it tells of what did
     assert picture == (folder / "figures" / "figure_2.png").read_bytes()
@@ -65,10 +67,10 @@ def test_a_failure_is_told_and_all_else_is_drawn(tmp_path, capsys, monkeypatch):
     ]
     figures = {name: PARTS["redpill"].figures[name] for name in ("figure_3", "figure_c2_d2")}
     part = dataclasses.replace(PARTS["redpill"], studies=[broken, *few], figures=figures)
-    monkeypatch.setitem(reproduce.PARTS, "redpill", part)
-    assert reproduce.reproduce(["redpill"], "smoke", tmp_path) == 1
+    monkeypatch.setitem(paper.PARTS, "redpill", part)
+    assert reproduction.reproduce(["redpill"], "smoke", tmp_path) == 1
     told = capsys.readouterr().out
-    assert "epsilon must be a finite number between 0 and 1, but 2.0 came." in told
+    assert "epsilon must be a finite number between 0 and 1, got 2.0." in told
     assert "--retry-failed" in told
     assert "figure_3 is not drawn. All runs of redpill/differential-q" in told
     verdicts = [claim["verdict"] for claim in json.loads((tmp_path / "redpill/smoke/claims.json").read_text())]
@@ -78,32 +80,71 @@ def test_a_failure_is_told_and_all_else_is_drawn(tmp_path, capsys, monkeypatch):
 
 
 def test_none_named_are_those_that_take_minutes(monkeypatch, tmp_path):
-    assert set(reproduce.BY_DEFAULT) == {"redpill", "pendulum", "theory"}
+    assert set(paper.BY_DEFAULT) == {"redpill", "pendulum", "theory"}
     ran = []
-    monkeypatch.setattr(reproduce, "_reproduce", lambda name, *_: bool(ran.append(name)))
-    monkeypatch.setattr(reproduce, "report", lambda out: out)
-    assert reproduce.reproduce([], "smoke", tmp_path) == 0
+    monkeypatch.setattr(reproduction, "_reproduce_part", lambda name, *_: bool(ran.append(name)))
+    monkeypatch.setattr(reproduction, "report", lambda out: out)
+    assert reproduction.reproduce([], "smoke", tmp_path) == 0
     assert ran == ["redpill", "pendulum", "theory"]
 
 
-def test_every_part_is_one_that_the_report_knows():
-    assert set(PARTS) == set(paper.PARTS)
+def test_the_help_names_every_part():
+    source = inspect.getsource(cli.ReproduceFlags)
+    assert all(re.search(rf"\b{name}\b", source) for name in PARTS)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_figure_says_what_it_shows_of_studies_that_exist(name):
+    known = {study.algorithm for study in PARTS[name].studies}
+    for figure in PARTS[name].figures.values():
+        assert all(figure.caption)
+        assert set(figure.shows) <= known
 
 
 def test_tuned_only_runs_what_the_figures_show(tmp_path, capsys):
-    assert reproduce.reproduce(["redpill"], "smoke", tmp_path, Orders(tuned_only=True)) == 0
+    assert reproduction.reproduce(["redpill"], "smoke", tmp_path, StudyOptions(tuned_only=True)) == 0
     told, folder = capsys.readouterr().out, tmp_path / "redpill" / "smoke"
     assert "redpill: 5 configurations, 10 runs, 2k steps" in told  # three are tuned, two are traced
     drawn = {path.stem for path in (folder / "figures").iterdir()}
     assert drawn == {"figure_2", "figure_3", "figure_c3", "figure_c4"}
     assert "figure_c2 is not drawn. There are no results of redpill/differential-q" in told
     verdicts = {claim["says"]: claim["verdict"] for claim in json.loads((folder / "claims.json").read_text())}
-    assert [verdict for says, verdict in verdicts.items() if "No other setting" in says] == ["not run"] * 3
+    assert [verdict for says, verdict in verdicts.items() if "is the best of" in says] == ["not run"] * 3
     assert list(verdicts.values()).count("not run") == 3
     whole = Results(folder, [study.at(catalog.SCALES["smoke"]) for study in catalog.REDPILL])
     assert (
         sum(whole.find(*each) is not None for each in whole.configurations()) == 5
     )  # the whole grid takes them as they are
+
+
+def test_the_pendulum_is_confirmed_by_the_engine_that_runs_it(tmp_path, capsys, monkeypatch):
+    few = [
+        dataclasses.replace(
+            study, grid={name: tuple({value, study.grid[name][0]}) for name, value in study.tuned.items()}
+        )
+        for study in catalog.PENDULUM
+    ]
+    monkeypatch.setitem(paper.PARTS, "pendulum", dataclasses.replace(PARTS["pendulum"], studies=few, figures={}))
+    parts = []
+
+    class Counting(Here):
+        def work(self, units):
+            parts.append({(Path(unit.folder).name, unit.study.key) for unit in units})
+            return super().work(units)
+
+    assert reproduction.reproduce(["pendulum"], "smoke", tmp_path, StudyOptions(engine=Counting())) == 0
+    told, folder = capsys.readouterr().out, tmp_path / "pendulum" / "smoke"
+    assert {name for name, _ in parts[0]} == {"smoke"}
+    assert {name for name, _ in parts[1]} == {"confirmation"}
+    assert "pendulum, confirmation: " in told
+    confirmed = [path.parent.name for path in (folder / "confirmation").rglob("*.parquet")]
+    assert set(confirmed) == {key for _, key in parts[1]}
+    assert json.loads((folder / "confirmation/provenance.json").read_text())["runs"] == 20 * len(confirmed)
+    claims = json.loads((folder / "claims.json").read_text())
+    assert sum("in 20 runs with other seeds" in claim["measured"] for claim in claims) == len(confirmed) / 2
+    assert "not run" not in {claim["verdict"] for claim in claims}
+    assert reproduction.reproduce(["pendulum"], "smoke", tmp_path, StudyOptions(engine=Counting())) == 0
+    assert len(parts) == 2  # nothing ran again
 
 
 class Here:
@@ -122,12 +163,14 @@ def test_games_go_through_with_a_folder_each(tmp_path, capsys, monkeypatch, name
     for library in ("torch", "minatar", "ale_py"):
         pytest.importorskip(library, reason="The [deep] extra is not installed.")
     small = {"replay_capacity": 200, "device": "cpu"}
-    studies = [study for study in PARTS[name].studies if belongs(study.part, part) and study.rule != "d3"]
+    studies = [study for study in PARTS[name].studies if belongs(study.part, part) and study.rule.name != "d3"]
     few = [
         dataclasses.replace(study, num_runs=1, own_seeds=(500,), fixed={**study.fixed, **small}) for study in studies
     ]
-    monkeypatch.setitem(reproduce.PARTS, name, dataclasses.replace(PARTS[name], studies=few, claims=lambda _: []))
-    assert reproduce.reproduce([name], "smoke", tmp_path, Orders(engine=Here(), tuned_only=name == "atari")) == 0
+    monkeypatch.setitem(paper.PARTS, name, dataclasses.replace(PARTS[name], studies=few, claims=lambda _: []))
+    assert (
+        reproduction.reproduce([name], "smoke", tmp_path, StudyOptions(engine=Here(), tuned_only=name == "atari")) == 0
+    )
     told, folder = capsys.readouterr().out, tmp_path / name / "smoke"
     files = [path.relative_to(folder).parts[:-1] for path in folder.rglob("*.parquet")]
     assert set(files) == {(study.game, study.algorithm) for study in few}
@@ -171,7 +214,7 @@ def test_without_its_library_a_part_is_refused_before_anything_runs(tmp_path, li
 
 def test_a_wrong_name_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(UnknownName, match=r"no part of the paper 'redpil'\. Did you mean 'redpill'"):
-        reproduce.reproduce(["redpil"], "smoke", tmp_path)
+        reproduction.reproduce(["redpil"], "smoke", tmp_path)
     with pytest.raises(UnknownName, match=r"no scale 'papper'\. Did you mean 'paper'"):
-        reproduce.reproduce(["redpill"], "papper", tmp_path)
+        reproduction.reproduce(["redpill"], "papper", tmp_path)
     assert not any(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""How a study becomes complete: find what is not there, let an engine run it, publish each configuration when its last run ends."""
+"""Complete a study: find the missing configurations, let an engine run them, and publish each one when its last run ends."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pathlib import Path
 
 from perstep.progress import Bar
 from perstep.studies.engines import Engine, LocalEngine
-from perstep.studies.results import Results, Row, StudyStopped
+from perstep.studies.results import Results, Row
 from perstep.studies.run_checkpoints import FOLDER
-from perstep.studies.runs import TRACE_POINTS, Unit, run
+from perstep.studies.runs import Unit
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `count` equal shares of a study: the configurations whose number leaves `index` when divided by `count`."""
+    """One of `count` equal shares of a study: the configurations whose position modulo `count` is `index`."""
 
     index: int
     count: int
 
     @classmethod
     def of(cls, text: str) -> Shard:
-        """From "i/n", as in --shard 0/4."""
+        """From "i/n", for example --shard 0/4."""
         index, slash, count = text.partition("/")
         if slash and index.isdecimal() and count.isdecimal() and int(index) < int(count):
             return cls(int(index), int(count))
-        raise ValueError(f"A shard is i/n with i from 0 to n − 1, as 0/4, 1/4, 2/4 and 3/4, but {text!r} came.")
+        raise ValueError(f"A shard must be i/n with i from 0 to n − 1, for example 0/4, 1/4, 2/4 or 3/4, got {text!r}.")
 
     def __contains__(self, index: int) -> bool:
         return index % self.count == self.index
@@ -39,31 +39,31 @@ WHOLE = Shard(0, 1)
 
 @dataclass(frozen=True)
 class Failure:
-    """A configuration with a run that did not end well."""
+    """A configuration with at least one failed run."""
 
     path: Path
-    """Its file, which holds the runs that did."""
+    """Its file, which also holds the successful runs."""
     runs: str
-    """How many of its runs, as in "2 of 50"."""
+    """How many of its runs failed, for example "2 of 50"."""
     error: str
-    """Of the first of them."""
+    """The error of the first failed run."""
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What had to be done, and what came of it."""
+class Summary:
+    """What was found, what ran, and what failed."""
 
     found: int
-    """Configurations that were there already."""
+    """Configurations that had results already."""
     made: int
-    """Configurations that ran now."""
+    """Configurations that were run."""
     steps: int
-    """Steps that were taken now."""
+    """Steps that were run."""
     runs: int
-    """Runs that were made now."""
+    """Runs that were run."""
     failures: tuple[Failure, ...]
     elsewhere: int = 0
-    """Configurations that are not there, and are the work of other shards."""
+    """Missing configurations that belong to other shards."""
 
 
 def complete(
@@ -75,10 +75,10 @@ def complete(
     retry_failed: bool = False,
     progress: bool | None = None,
     code: str | None = None,
-) -> Tally:
-    """Run what is not there yet, on all cores unless an engine is given; a configuration is published as soon as its last run ends.
+) -> Summary:
+    """Run the missing configurations. Each one is published as soon as its last run ends.
 
-    `code`: a Python file that every process loads first.
+    `engine`: all cores of this machine if not given, or as many as `threads`. `code`: a Python file that every process loads first.
     """
     found, elsewhere, failures = 0, 0, []
     missing: list[Unit] = []
@@ -96,10 +96,10 @@ def complete(
         failures += [failure] if failure else []
     if missing:
         failures += _run_all(results, missing, engine or LocalEngine(threads), progress)
-    if shard == WHOLE and not results.tuned_only:  # what is left there is of studies that were changed meanwhile
+    if shard == WHOLE and not results.tuned_only:  # what is left there belongs to studies that have changed since
         shutil.rmtree(results.folder / FOLDER, ignore_errors=True)
     total = sum(unit.study.steps * len(unit.seeds) for unit in missing)
-    return Tally(found, len(missing), total, sum(len(unit.seeds) for unit in missing), tuple(failures), elsewhere)
+    return Summary(found, len(missing), total, sum(len(unit.seeds) for unit in missing), tuple(failures), elsewhere)
 
 
 def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: bool | None) -> list[Failure]:
@@ -108,7 +108,7 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
     num_runs = sum(len(unit.seeds) for unit in units)
     whole = {unit.index: unit for unit in units}
     partial: dict[int, list[Row]] = {}
-    under_way: dict[tuple[int, tuple[int, ...]], int] = {}  # steps of runs that have not ended
+    under_way: dict[tuple[int, tuple[int, ...]], int] = {}  # (configuration, seeds) → steps of runs that have not ended
     done = found = runs = failed = published = 0
 
     def tell() -> str:
@@ -140,7 +140,7 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
 def _publish(results: Results, unit: Unit, rows: list[Row], before: int) -> Failure | None:
     rows.sort(key=lambda row: unit.seeds.index(row["seed"]))
     results.write(unit.study, unit.setting, rows, f"The {before} configurations that were published before it")
-    if (results.folder / FOLDER).is_dir():  # compiled runs leave none, and are many
+    if (results.folder / FOLDER).is_dir():  # skipped for compiled runs: they are many, and they leave no files there
         for seed in unit.seeds:
             if (checkpoint := unit.checkpoint(seed)) is not None:
                 checkpoint.remove()
@@ -150,6 +150,3 @@ def _publish(results: Results, unit: Unit, rows: list[Row], before: int) -> Fail
 def _failure(path: Path, errors: list[str | None]) -> Failure | None:
     known = [error for error in errors if error is not None]
     return Failure(path, f"{len(known)} of {len(errors)}", known[0]) if known else None
-
-
-__all__ = ["TRACE_POINTS", "WHOLE", "Failure", "Shard", "StudyStopped", "Tally", "complete", "run"]
