@@ -40,7 +40,7 @@ RANKS = {
     "storage": 4,
     "interaction": 5,
     "algorithms": 6,
-    "terminal": 6,
+    "run_view": 6,
     "agents": 7,
     "studies": 8,
     "figures": 9,

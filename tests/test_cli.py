@@ -324,7 +324,7 @@ def test_episodes_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from rich.console import Console
 
-    from perstep.terminal import RunStatus, learnt_table
+    from perstep.run_view import RunStatus, learnt_table
 
     moment = RunStatus(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
     Console().print(learnt_table(moment, {"unknown": "the chain has two closed classes."}))

@@ -20,7 +20,7 @@ from perstep.paper import PARTS, belongs
 from perstep.studies import catalog
 from perstep.studies.results import Results
 from perstep.studies.runs import run_unit
-from perstep.studies.terminal import StudyOptions
+from perstep.studies.study_command import StudyOptions
 
 FIGURES = {"figure_2", "figure_3", "figure_c2", "figure_c2_d2", "figure_c2_d3", "figure_c3", "figure_c4", "figure_best"}
 

@@ -19,7 +19,7 @@ from perstep.system.standard_streams import drop_output_without_reader, replace_
 # A command imports what it needs when it runs: help, error messages and the version should not wait for compilers.
 if TYPE_CHECKING:
     from perstep.agents import Agent
-    from perstep.studies.terminal import StudyOptions
+    from perstep.studies.study_command import StudyOptions
 
 HELP = """usage: perstep COMMAND ...
 
@@ -137,7 +137,7 @@ def show_list(words: list[str]) -> int:
 
     import perstep.environments
     from perstep.algorithms import ALGORITHMS
-    from perstep.terminal import table
+    from perstep.run_view import table
 
     perstep.environments.register()
     names = sorted(name for name in gymnasium.registry if name.startswith("perstep/"))
@@ -153,7 +153,7 @@ def show_list(words: list[str]) -> int:
 
 def train(words: list[str]) -> int:
     """`perstep train`."""
-    from perstep import terminal, training
+    from perstep import run_view, training
     from perstep.algorithms import algorithm
     from perstep.training.flags import algorithm_position, evaluation_plan, train_flags
 
@@ -163,7 +163,7 @@ def train(words: list[str]) -> int:
     named = words.pop(position)
     flags, spec = train_flags(algorithm(named), words)
     command = shlex.join(["perstep", "train", named, *words])
-    view = terminal.run_view(f"{spec.algorithm} in {spec.world}", flags.steps, quiet=flags.quiet)
+    view = run_view.run_view(f"{spec.algorithm} in {spec.world}", flags.steps, quiet=flags.quiet)
     try:
         with view:
             agent = training.train(
@@ -202,11 +202,11 @@ def _show_run(agent: Agent, folder: Path) -> None:
     """Print the learnt numbers beside the exact ones, and the paths of the files."""
     from rich.console import Console
 
-    from perstep import terminal, training
+    from perstep import run_view, training
 
     console = Console()
     exact = training.read_record(folder).get("exact") or {}
-    console.print(terminal.learnt_table(training.run_status(agent), exact))
+    console.print(run_view.learnt_table(training.run_status(agent), exact))
     for name in training.FILES:
         if (folder / name).exists() and training.is_current(folder, name):
             console.print(f"[dim]{folder / name}[/]", soft_wrap=True, highlight=False)
@@ -242,7 +242,7 @@ def evaluate(words: list[str]) -> int:
     """`perstep evaluate`."""
     from rich.console import Console
 
-    from perstep import terminal, training
+    from perstep import run_view, training
     from perstep.agents import load
     from perstep.training.flags import pairs, parsed
 
@@ -257,13 +257,13 @@ def evaluate(words: list[str]) -> int:
 
         record_video(agent, flags.video, flags.video_steps, deterministic=flags.deterministic, seed=flags.seed)
     earned = agent.evaluate(flags.steps, flags.deterministic, flags.seed)
-    numbers = terminal.evaluation_numbers(earned.average_reward, earned.reward_distribution, earned.episode_returns)
+    numbers = run_view.evaluation_numbers(earned.average_reward, earned.reward_distribution, earned.episode_returns)
     if flags.json:
         about = {"agent": type(agent).__name__, "rule": agent.config.rule, "steps_learnt": agent.steps}
         print(json.dumps({**about, "steps": flags.steps, "deterministic": flags.deterministic, **numbers}, indent=2))
     else:
         console = Console()
-        console.print(terminal.evaluation_table(flags.steps, numbers))
+        console.print(run_view.evaluation_table(flags.steps, numbers))
         if flags.video is not None:
             console.print(f"[dim]{flags.video}[/]", soft_wrap=True, highlight=False)
     return 0
@@ -350,7 +350,7 @@ def report(words: list[str]) -> int:
 def _study_options(flags: StudyFlags, words: list[str]) -> StudyOptions:
     from perstep.studies.engines import engine_named
     from perstep.studies.execution import WHOLE, Shard
-    from perstep.studies.terminal import StudyOptions
+    from perstep.studies.study_command import StudyOptions
 
     return StudyOptions(
         engine=engine_named(flags.engine, flags.ray_address),

@@ -25,7 +25,7 @@ from perstep.studies.provenance import write_json, write_provenance
 from perstep.studies.results import MissingRuns, Results, explained, publishing
 from perstep.studies.runs import try_out
 from perstep.studies.study import Scale
-from perstep.studies.terminal import StudyOptions, new_console, run_study
+from perstep.studies.study_command import StudyOptions, new_console, run_study
 
 CLAIMS = "claims.json"
 STYLES = {"holds": "green", "does not hold": "bold red", "not run": "dim"}

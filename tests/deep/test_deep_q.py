@@ -300,7 +300,7 @@ def test_prediction_one_and_many():
 
 def test_observations_that_are_no_numbers_are_refused_and_nothing_is_learnt():
     agent = cartpole()
-    with pytest.raises(ValueError, match="finite numbers, but NaN or infinity came"):
+    with pytest.raises(ValueError, match="must hold finite numbers, got NaN or infinite ones"):
         agent.predict(np.full(4, np.nan))
 
 

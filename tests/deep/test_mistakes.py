@@ -70,7 +70,7 @@ def test_pixels_that_are_no_bytes_are_refused(wrong: Any) -> None:
     agent = perstep.DeepQ(BREAKOUT, replay_capacity=100)
     agent.predict(np.full((4, 84, 84), 7, np.int64))  # fits
     with pytest.raises(
-        ValueError, match=r"numbers of type uint8, but \w+ came that does not fit.* as bytes from 0 to 255"
+        ValueError, match=r"numbers of type uint8, got \w+ numbers that do not fit.* as bytes from 0 to 255"
     ):
         agent.predict(wrong)
 
@@ -216,7 +216,7 @@ def test_estimates_that_run_away_leave_the_last_checkpoint(tmp_path: Path, capsy
         (
             gymnasium.spaces.Box(-1, 1, (3,)),
             np.zeros(4),
-            r"has shape \(3,\), a batch one dimension more, but \(4,\) came",
+            r"must have shape \(3,\), and a batch one more axis in front, got \(4,\)",
         ),
         (gymnasium.spaces.Discrete(3, start=1), 0, "An observation must be a number from 1 to 3, got 0"),
     ],

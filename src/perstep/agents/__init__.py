@@ -2,7 +2,8 @@
 
 from perstep.agents.agent import Agent, Evaluation, Snapshot
 from perstep.agents.deep_q import DeepQ
-from perstep.agents.files import load, make_agent
+from perstep.agents.files import load
+from perstep.agents.lattice import make_agent
 from perstep.agents.parallel_learning import learn_together
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ

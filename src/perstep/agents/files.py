@@ -1,22 +1,19 @@
-"""Agents by the name of an algorithm, and agents from a file."""
+"""Agents from a file: what is checked before memory is allocated, and files of older formats."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perstep import storage
 from perstep.agents.agent import FORMAT, Agent
 from perstep.agents.arrays import has_shape
-from perstep.agents.deep_q import DeepQ
-from perstep.agents.tables import QLearning, TDLearning
-from perstep.agents.tiles import ActorCritic, TileQ
+from perstep.agents.lattice import AGENTS
 from perstep.agents.worlds import reopen, say_of_reset, start_anew
-from perstep.algorithms import algorithm
 from perstep.errors import unknown
 from perstep.interaction.behaviour import NO_ACTION
 
@@ -24,16 +21,6 @@ if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
 UNFIT = "lacks something that an agent needs, or has it in another shape"
-AGENTS: dict[str, type[Agent]] = {agent.__name__: agent for agent in (TDLearning, QLearning, ActorCritic, TileQ, DeepQ)}
-
-
-def make_agent(name: str, env: World, *given: Any, **settings: Any) -> Agent:
-    """The agent that runs an algorithm of perstep.ALGORITHMS, as `make_agent("d2-q", env, step_size=0.01)`.
-
-    `given`: the policy, for the prediction algorithms.
-    """
-    cell = algorithm(name)
-    return AGENTS[cell.learner.agent](env, *given, **{**cell.settings, "rule": cell.rule, **settings})
 
 
 def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:

@@ -17,8 +17,8 @@ from perstep.studies.results import MissingRuns, Results, publishing
 from perstep.studies.runs import try_out
 from perstep.studies.statistics import Floats
 from perstep.studies.study import Setting, Study, setting_name
+from perstep.studies.study_command import StudyOptions, new_console, run_study
 from perstep.studies.study_file import UserStudy, read_study
-from perstep.studies.terminal import StudyOptions, new_console, run_study
 
 SHOWN = 20  # configurations on the terminal; the file has all of them
 RANKING = "ranking.csv"

@@ -9,8 +9,8 @@ import numpy as np
 
 from perstep.agents.agent import Agent
 from perstep.recording import EPISODES, PENDING, RETURNS, REWARDS, mean_return
+from perstep.run_view import RunStatus
 from perstep.storage import published
-from perstep.terminal import RunStatus
 
 if TYPE_CHECKING:
     import polars

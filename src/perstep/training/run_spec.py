@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from perstep.agents.agent import Agent
-from perstep.agents.files import make_agent
+from perstep.agents.lattice import make_agent
 from perstep.agents.worlds import make
 from perstep.algorithms import algorithm
 from perstep.config import LearnerConfig

@@ -1,0 +1,25 @@
+"""The agent class of every learner, and agents by the name of an algorithm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perstep.agents.agent import Agent
+from perstep.agents.deep_q import DeepQ
+from perstep.agents.tables import QLearning, TDLearning
+from perstep.agents.tiles import ActorCritic, TileQ
+from perstep.algorithms import algorithm
+
+if TYPE_CHECKING:
+    from perstep.agents.worlds import World
+
+AGENTS: dict[str, type[Agent]] = {agent.__name__: agent for agent in (TDLearning, QLearning, ActorCritic, TileQ, DeepQ)}
+
+
+def make_agent(name: str, env: World, *given: Any, **settings: Any) -> Agent:
+    """The agent that runs an algorithm of perstep.ALGORITHMS, as `make_agent("d2-q", env, step_size=0.01)`.
+
+    `given`: the policy, for the prediction algorithms.
+    """
+    cell = algorithm(name)
+    return AGENTS[cell.learner.agent](env, *given, **{**cell.settings, "rule": cell.rule, **settings})
