@@ -16,7 +16,7 @@ import polars
 import pytest
 
 import perstep
-from perstep import storage, terminal, training
+from perstep import run_view, storage, training
 from perstep.config import ActorCriticConfig, QLearningConfig, TDLearningConfig
 from perstep.figures import training as figures
 from perstep.training.exact_answers import exact_answers
@@ -235,7 +235,7 @@ def test_exact_answers_of_control_are_those_of_the_best_policy_with_its_explorat
 
 
 def test_picture_shows_where_the_quantiles_are() -> None:
-    *bars, axis, ends = terminal.text_histogram(np.array([0.0, 0.0, 0.0, 1.0]), mark=0.25, width=12, height=2)
+    *bars, axis, ends = run_view.text_histogram(np.array([0.0, 0.0, 0.0, 1.0]), mark=0.25, width=12, height=2)
     assert bars == ["█" + " " * 11, "█" + " " * 10 + "▆"]  # 3 and 1 of 3 in 16 eighths: 16 and 6
     assert axis.index("▲") == round(0.25 * 11)
     assert ends.split() == ["0", "1"]
@@ -243,24 +243,24 @@ def test_picture_shows_where_the_quantiles_are() -> None:
 
 
 def test_picture_of_nothing_much() -> None:
-    assert "█" in terminal.text_histogram(np.full(5, 2.0), mark=2.0)[0]
-    assert terminal.text_histogram(np.array([np.nan, 1.0]), mark=np.nan) == ["(not finite)"]
+    assert "█" in run_view.text_histogram(np.full(5, 2.0), mark=2.0)[0]
+    assert run_view.text_histogram(np.array([np.nan, 1.0]), mark=np.nan) == ["(not finite)"]
 
 
 def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "LINE_EVERY", 0.0)
-    with terminal.run_view("d2-q", 1000, quiet=False) as view:
-        assert isinstance(view, terminal.LineView)
+    with run_view.run_view("d2-q", 1000, quiet=False) as view:
+        assert isinstance(view, run_view.LineView)
         view.show(
-            terminal.RunStatus(250, -0.5, float("nan"), 50, np.array([-1.0, 0.0, 1.0]), episode_return=12.5, episodes=3)
+            run_view.RunStatus(250, -0.5, float("nan"), 50, np.array([-1.0, 0.0, 1.0]), episode_return=12.5, episodes=3)
         )
         view.say("something happened")
     said = capsys.readouterr().err
     assert "250 of 1,000 steps (25%)" in said
     assert "reward rate …, average reward -0.5, episode return 12.5, reward quantiles 5%: -0.9 50%: 0 95%: 0.9" in said
     assert "perstep: something happened" in said
-    with terminal.run_view("d2-q", 1000, quiet=True) as view:
-        view.show(terminal.RunStatus(250, -0.5, -0.6, 50, np.zeros(3)))
+    with run_view.run_view("d2-q", 1000, quiet=True) as view:
+        view.show(run_view.RunStatus(250, -0.5, -0.6, 50, np.zeros(3)))
         view.say("something happened")
     assert capsys.readouterr().err == ""
 
@@ -268,8 +268,8 @@ def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], mo
 def test_panel_on_a_terminal() -> None:
     from rich.console import Console
 
-    view = terminal.PanelView("d2-q in a world", 1000)
-    panel = view._panel(terminal.RunStatus(250, -0.5, -0.6, 50, np.linspace(-1, 0, 10)))
+    view = run_view.PanelView("d2-q in a world", 1000)
+    panel = view._panel(run_view.RunStatus(250, -0.5, -0.6, 50, np.linspace(-1, 0, 10)))
     console = Console(width=100)
     with console.capture() as capture:
         console.print(panel)
@@ -282,8 +282,8 @@ def test_panel_on_a_terminal() -> None:
 def test_panel_of_a_game() -> None:
     from rich.console import Console
 
-    view = terminal.PanelView("d2-deep-q in a game", 1000)
-    moment = terminal.RunStatus(250, 0.1, 0.2, 50, np.linspace(-1, 0, 10), 3.5, 12, epsilon=0.25, loss=0.125)
+    view = run_view.PanelView("d2-deep-q in a game", 1000)
+    moment = run_view.RunStatus(250, 0.1, 0.2, 50, np.linspace(-1, 0, 10), 3.5, 12, epsilon=0.25, loss=0.125)
     console = Console(width=100)
     with console.capture() as capture:
         console.print(view._panel(moment))
@@ -295,11 +295,11 @@ def test_panel_of_a_game() -> None:
 def test_speed_is_that_of_the_last_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    view = terminal.NoView("", 10**6)
+    view = run_view.NoView("", 10**6)
 
-    def step(now: float, made: int) -> terminal.RunStatus:
+    def step(now: float, made: int) -> run_view.RunStatus:
         clock[0] = now
-        moment = terminal.RunStatus(made, 0.0, 0.0, 1, np.zeros(1))
+        moment = run_view.RunStatus(made, 0.0, 0.0, 1, np.zeros(1))
         view.show(moment)
         return moment
 

@@ -48,8 +48,10 @@ class Learner:
         return not (needs_values or needs_loss or needs_scalar)
 
 
-SARSA, EXPECTED_SARSA = {"bootstrap": "sampled"}, {"bootstrap": "expected"}
-SUTTON_BARTO = {"differential": "Sutton & Barto 2018, 10.3"}
+TABLE: Any = {"agent": "QLearning", "config": QLearningConfig, "values": "table", "compiled_worlds": "finite"}
+TILES: Any = {"agent": "TileQ", "config": TileQConfig, "values": "tiles", "compiled_worlds": "motion"}
+SARSA: Any = {"settings": {"bootstrap": "sampled"}, "listings": {"differential": "Sutton & Barto 2018, 10.3"}}
+EXPECTED_SARSA: Any = {"settings": {"bootstrap": "expected"}}
 
 LEARNERS = {
     learner.name: learner
@@ -66,54 +68,18 @@ LEARNERS = {
         ),
         Learner(
             name="q",
-            agent="QLearning",
-            config=QLearningConfig,
-            values="table",
-            compiled_worlds="finite",
+            **TABLE,
             listings={"differential": "Alg. 11", "d2": "Alg. 1, 4", "d3": "Alg. 2, 8", "rvi": "Abounadi et al. 2001"},
         ),
-        Learner(
-            name="sarsa",
-            agent="QLearning",
-            config=QLearningConfig,
-            values="table",
-            compiled_worlds="finite",
-            listings=SUTTON_BARTO,
-            settings=SARSA,
-        ),
-        Learner(
-            name="expected-sarsa",
-            agent="QLearning",
-            config=QLearningConfig,
-            values="table",
-            compiled_worlds="finite",
-            settings=EXPECTED_SARSA,
-        ),
-        Learner(name="tile-q", agent="TileQ", config=TileQConfig, values="tiles", compiled_worlds="motion"),
-        Learner(
-            name="tile-sarsa",
-            agent="TileQ",
-            config=TileQConfig,
-            values="tiles",
-            compiled_worlds="motion",
-            listings=SUTTON_BARTO,
-            settings=SARSA,
-        ),
-        Learner(
-            name="tile-expected-sarsa",
-            agent="TileQ",
-            config=TileQConfig,
-            values="tiles",
-            compiled_worlds="motion",
-            settings=EXPECTED_SARSA,
-        ),
+        Learner(name="sarsa", **TABLE, **SARSA),
+        Learner(name="expected-sarsa", **TABLE, **EXPECTED_SARSA),
+        Learner(name="tile-q", **TILES),
+        Learner(name="tile-sarsa", **TILES, **SARSA),
+        Learner(name="tile-expected-sarsa", **TILES, **EXPECTED_SARSA),
         Learner(
             name="actor-critic",
-            agent="ActorCritic",
-            config=ActorCriticConfig,
-            values="tiles",
+            **TILES | {"agent": "ActorCritic", "config": ActorCriticConfig},
             action_values=False,
-            compiled_worlds="motion",
             listings={"differential": "Alg. 12", "d2": "Alg. 5", "d3": "Alg. 9"},
         ),
         Learner(

@@ -13,16 +13,7 @@ from numpy.typing import NDArray
 from perstep.compiled import compiled, inlined
 from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
 from perstep.randomness import draw
-from perstep.rules import (
-    MEAN,
-    NO_REFERENCE,
-    RewardEstimate,
-    Schedule,
-    Workspace,
-    apply_rule,
-    steps_now,
-    value_of,
-)
+from perstep.rules import MEAN, NO_REFERENCE, RewardEstimate, Schedule, Workspace, apply_rule, steps_now, value_of
 from perstep.tiles import Tiling, active_tiles
 
 Floats = NDArray[np.float64]

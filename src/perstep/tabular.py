@@ -13,17 +13,7 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
-from perstep.rules import (
-    MEAN,
-    NO_REFERENCE,
-    PAIR,
-    RewardEstimate,
-    Schedule,
-    Workspace,
-    apply_rule,
-    steps_now,
-    value_of,
-)
+from perstep.rules import MEAN, NO_REFERENCE, PAIR, RewardEstimate, Schedule, Workspace, apply_rule, steps_now, value_of
 
 TD, Q = 0, 1
 

@@ -78,11 +78,22 @@ class Diverged(ArithmeticError):
     """Estimates that are NaN or infinite."""
 
 
+class AgentHooks:
+    """What plain loops ask of every agent; each learner adds how it reads, acts and learns (interaction/gymnasium_worlds.py)."""
+
+    def __init__(self, agent: Any) -> None:
+        self._agent = agent
+
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt next."""
+        note_end(self._agent._record, episode_return)
+
+
 class Agent(ABC):
     """An agent in its world: learn, look, save, go on."""
 
     Config: ClassVar[type[LearnerConfig]]
-    _hooks: Any  # what plain loops ask of it (interaction/gymnasium_worlds.py)
+    _hooks: Any  # the AgentHooks of its learner
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         self.config = config
@@ -201,10 +212,6 @@ class Agent(ABC):
             raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
         self._record = new_record(self.config.theta_size, window, rows)
         return self
-
-    def _note_end(self, episode_return: float) -> None:
-        """An episode ends with the step that is learnt next."""
-        note_end(self._record, episode_return)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import storage
-from perstep.agents.agent import Agent, Evaluation, Snapshot
+from perstep.agents.agent import Agent, AgentHooks, Evaluation, Snapshot
 from perstep.agents.arrays import has_shape, under
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce, compiled
@@ -247,11 +247,10 @@ class NetworkAgent(Agent):
 
 
 @final
-class NetworkHooks:
+class NetworkHooks(AgentHooks):
     """What the plain loops ask of an agent with a network; a point is an observation in the form that the replay keeps."""
 
-    def __init__(self, agent: NetworkAgent) -> None:
-        self._agent = agent
+    _agent: NetworkAgent
 
     def read(self, observation: Any) -> NDArray[Any]:
         """The observation, or a batch of them, as the replay keeps it."""
@@ -275,10 +274,6 @@ class NetworkHooks:
         number = self._agent._actions.one(action)
         self._learn(0, number, reward, next_point, masked, resume)
         return self._agent._actions.point(int(self.act_at(resume[None])[0]))
-
-    def note_end(self, episode_return: float) -> None:
-        """An episode ends with the transition that is learnt next."""
-        self._agent._note_end(episode_return)
 
     def begin(self, env: int, point: NDArray[Any]) -> None:
         """An environment is at its first point."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep import rules, storage, tabular
-from perstep.agents.agent import Agent, Evaluation, Floats, Snapshot
+from perstep.agents.agent import Agent, AgentHooks, Evaluation, Floats, Snapshot
 from perstep.agents.arrays import fill, flatten, has_shape, put, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
@@ -193,11 +193,10 @@ def follow_policy(
 
 
 @final
-class TableHooks:
+class TableHooks(AgentHooks):
     """What the plain loop asks of an agent with a table; a point is the number of a state."""
 
-    def __init__(self, agent: TabularAgent) -> None:
-        self._agent = agent
+    _agent: TabularAgent
 
     def read(self, observation: Any) -> int:
         """The number of the state that is observed."""
@@ -218,10 +217,6 @@ class TableHooks:
         )  # fmt: skip
         agent.steps += 1
         return agent._actions.point(int(chosen))
-
-    def note_end(self, episode_return: float) -> None:
-        """An episode ends with the transition that is learnt next."""
-        self._agent._note_end(episode_return)
 
 
 @final

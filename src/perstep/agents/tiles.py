@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from perstep import linear, rules, storage
-from perstep.agents.agent import KEPT_REWARDS, Agent, Evaluation, Floats, Snapshot
+from perstep.agents.agent import KEPT_REWARDS, Agent, AgentHooks, Evaluation, Floats, Snapshot
 from perstep.agents.arrays import fill, flatten, has_shape, under, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
@@ -225,11 +225,10 @@ class TileAgent(Agent):
 
 
 @final
-class TileHooks:
+class TileHooks(AgentHooks):
     """What the plain loop asks of an agent on tiles; a point is an observation as a flat array of numbers."""
 
-    def __init__(self, agent: TileAgent) -> None:
-        self._agent = agent
+    _agent: TileAgent
 
     def read(self, observation: Any) -> Floats:
         """The observation as tile coding reads it."""
@@ -255,10 +254,6 @@ class TileHooks:
         )  # fmt: skip
         agent.steps += 1
         return agent._actions.point(int(chosen))
-
-    def note_end(self, episode_return: float) -> None:
-        """An episode ends with the transition that is learnt next."""
-        self._agent._note_end(episode_return)
 
 
 @final
