@@ -248,7 +248,7 @@ def test_picture_of_nothing_much() -> None:
 
 
 def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(run_view, "LINE_EVERY", 0.0)
     with run_view.run_view("d2-q", 1000, quiet=False) as view:
         assert isinstance(view, run_view.LineView)
         view.show(
