@@ -284,7 +284,8 @@ class ActionValueConfig(LearnerConfig):
             return
         try:
             observation, action = self.reference
-            pair = (observation.tolist() if hasattr(observation, "tolist") else observation, count("action", action, 0))
+            plain = observation.tolist() if hasattr(observation, "tolist") else observation
+            pair = (tuple(plain) if isinstance(plain, list) else plain, count("action", action, 0))
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"reference must be 'mean', 'max' or a pair (observation, action), got {self.reference!r}."

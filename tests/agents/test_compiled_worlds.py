@@ -311,3 +311,11 @@ def test_a_table_that_is_too_large_is_hashed():
     assert agent.tiles.num_features == 2**20
     assert perstep.TileQ("Acrobot-v1", table_size=3200).tiles.num_features == 3200
     assert not perstep.TileQ("CartPole-v1").tiles.hashed
+
+
+def test_a_place_is_not_taken_over_into_another_world(tmp_path):
+    perstep.ActorCritic("perstep/InvertedPendulum-v0", seed=1).learn(100).save(tmp_path / "agent.safetensors")
+    again = perstep.load(tmp_path / "agent.safetensors", env="MountainCar-v0")  # also two numbers
+    position, velocity = again._motion[1].state
+    assert -0.6 <= position <= -0.4  # where its episodes start
+    assert velocity == 0.0

@@ -60,7 +60,10 @@ def test_an_old_file_is_what_it_was(name):
     agent = load(name)
     assert agent.steps == STEPS
     assert_as_then(name, "saved", agent)
-    assert agent.config == make.AGENTS[name]().config  # what it did not know yet has the value of then
+    then = make.AGENTS[name]().config.settings()  # settings that the file does not know have the value of then
+    if "table_size" in then:
+        then["table_size"] = LARGEST_TABLE  # always the full table
+    assert agent.config.settings() == then
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name not in LOOPED])

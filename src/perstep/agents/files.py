@@ -16,6 +16,7 @@ from perstep.agents.lattice import AGENTS
 from perstep.agents.worlds import reopen, say_of_reset, start_anew
 from perstep.errors import unknown
 from perstep.interaction.behaviour import NO_ACTION
+from perstep.tiles import LARGEST_TABLE
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -42,7 +43,10 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
         raise storage.BadFile(f"{path}: {unknown('agent', kind, AGENTS)}")
     agent_class = AGENTS[kind]
     with _blaming(path):
-        config, about = agent_class.Config.from_json(metadata["config"]), metadata["world"]
+        settings, about = dict(metadata["config"]), metadata["world"]
+        if metadata["format"] == OLD_FORMAT and settings.get("table_size", LARGEST_TABLE) is None:
+            settings["table_size"] = LARGEST_TABLE  # the full table, which was the default then
+        config = agent_class.Config.from_json(settings)
         has_shape(arrays, "rewards.theta", config.theta_size)
         agent_class._check_sizes(config, about, arrays)
         world = reopen(about, arrays) if env is None else env

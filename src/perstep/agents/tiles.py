@@ -192,7 +192,8 @@ class TileAgent(Agent):
 
     def _spaces(self) -> dict[str, Any]:
         bounds = {"low": list(self.tiles.low), "high": list(self.tiles.high)}
-        return {**bounds, "shape": list(self._shape), "actions": self._actions.to_json()}
+        where = {"shape": list(self._shape), "compiled_world": self.compiled_world}
+        return {**bounds, **where, "actions": self._actions.to_json()}
 
     def _arrays(self) -> storage.Arrays:
         place = {} if self._motion is None else flatten("place", self._motion[1])
@@ -205,10 +206,11 @@ class TileAgent(Agent):
         if self._motion is None:
             return
         world, place = self._motion
-        if under("place.", arrays):
+        saved_in = metadata["world"].get("spaces", {}).get("compiled_world", self.compiled_world)
+        if under("place.", arrays) and saved_in == self.compiled_world:
             fill("place", place, arrays)
             within("chosen action", place.counters[motion_worlds.CHOSEN :], self._actions.count, least=NO_ACTION)
-        else:  # saved in a plain loop: the world starts anew
+        else:  # saved in a plain loop or in another world: this one starts anew
             motion_worlds.begin_motion(
                 self._learner_number, self.config.rule_row.number, world, self._run, place, self._generator
             )

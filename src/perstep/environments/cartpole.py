@@ -86,7 +86,7 @@ def bounds(p: CartPoleParameters) -> tuple[tuple[float, ...], tuple[float, ...]]
 
     Gymnasium's bounds are twice as wide in position and angle, but beyond these limits the episode has ended. Its bounds of the
     velocities are infinite. Episodes start near rest and end before the pole is fast: pushing in one direction reaches 2.0 m/s
-    and 3.0 rad/s, and a random, a swinging and a balancing agent stayed below 2.7 m/s and 3.0 rad/s in 30,000 steps each.
+    and 3.0 rad/s, and agents that learn to balance with long runs to one side were seen at 4.5 m/s and 3.4 rad/s.
     """
-    high = (p.max_position, 3.0, p.max_angle, 3.5)
+    high = (p.max_position, 5.0, p.max_angle, 4.0)
     return tuple(-bound for bound in high), high
