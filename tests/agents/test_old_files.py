@@ -13,6 +13,7 @@ import pytest
 
 import perstep
 from perstep.storage import BadFile, read, write
+from perstep.tiles import LARGEST_TABLE
 
 FOLDER = Path(__file__).parent / "format_2"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
