@@ -171,7 +171,7 @@ def test_offset_is_for_d2(rule):
         QLearningConfig(rule=rule, offset_ratio=0.1)
     assert QLearningConfig(rule=rule, offset_ratio=0).offset_ratio == 0
     assert QLearningConfig(rule="d2", offset_ratio=0.1).offset_ratio == 0.1
-    with pytest.raises(ValueError, match="use it with centered=True only"):
+    with pytest.raises(ValueError, match="Use it with centered=True and discount=1"):
         QLearningConfig(rule="d2", offset_ratio=0.1, centered=False)
 
 
@@ -350,7 +350,8 @@ def test_arrays_may_give_the_tiles():
         ActorCriticConfig(),
         ActorCriticConfig(tiles=(4, 5), wrap=(0,), low=(-1.0, -2.0), high=(1.0, 2.0), table_size=100),
         ActorCriticConfig(tiles=7, divide_by_tilings=True, huber=0, step_size=perstep.Decay(1.0)),
-        QLearningConfig(rule="rvi", reference=(3, 1), discount=0.9, centered=False),
+        QLearningConfig(rule="rvi", reference=(3, 1)),
+        QLearningConfig(discount=0.9, centered=False),
         TileQConfig(bootstrap="expected", rule="d2", discount=0.5),
         TileQConfig(rule="rvi", reference=([0.5, -0.1], 2)),
     ],
@@ -443,3 +444,11 @@ def test_impossible_settings_of_deep_q(setting, value, sentence):
 def test_hidden_layers_in_any_form():
     for hidden in (np.int64(5), 5, [5], (5,), np.array([5])):
         assert DeepQConfig(hidden=hidden).hidden == (5,)
+
+
+@pytest.mark.parametrize("config", [*CONFIGS])
+def test_a_default_is_the_one_that_its_class_shows(config):
+    """Of two bases, the one that is named first decides: its defaults must not be overwritten by fields that the other inherits."""
+    made = config()
+    for field in dataclasses.fields(config):
+        assert getattr(made, field.name) == getattr(config, field.name), field.name

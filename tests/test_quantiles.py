@@ -47,7 +47,7 @@ def pulls_of(shift, targets, estimates, tau=None):
     targets, estimates = np.array(targets, float), np.array(estimates, float)
     tau = levels(len(estimates)) if tau is None else np.array(tau, float)
     pulls = np.full(len(estimates), np.nan)
-    quantile_pulls(shift, targets, estimates, tau, np.zeros(len(targets) + 2), pulls)
+    quantile_pulls(shift, 1.0, targets, estimates, tau, np.zeros(len(targets) + 2), pulls)
     return pulls
 
 
@@ -55,7 +55,7 @@ def huber_pulls_of(shift, targets, estimates, huber, tau=None):
     targets, estimates = np.array(targets, float), np.array(estimates, float)
     tau = levels(len(estimates)) if tau is None else np.array(tau, float)
     pulls, room = np.full(len(estimates), np.nan), np.zeros(len(targets) + 2)
-    huber_pulls(shift, targets, estimates, tau, huber, room, np.zeros(len(targets) + 1), pulls)
+    huber_pulls(shift, 1.0, targets, estimates, tau, huber, room, np.zeros(len(targets) + 1), pulls)
     return pulls
 
 
@@ -297,3 +297,18 @@ def test_no_pull_exceeds_lambda(targets, estimates, huber):
     tau = levels(len(estimates))
     found = huber_pulls_of(0.0, targets, estimates, huber)
     assert (np.abs(found) <= np.maximum(tau, 1 - tau) * huber + 1e-10).all()
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.9, 1.0])
+def test_scaled_targets_are_targets_that_were_scaled(scale):
+    """With γ: shift + γ y_k in place of the targets themselves, for both losses."""
+    rng = np.random.default_rng(3)
+    n, shift = 11, 0.3
+    targets, estimates, tau = rng.normal(size=n), rng.normal(size=n), levels(n)
+    scaled, plain = np.zeros(n), np.zeros(n)
+    quantile_pulls(shift, scale, targets, estimates, tau, np.zeros(n + 2), scaled)
+    quantile_pulls(shift, 1.0, scale * targets, estimates, tau, np.zeros(n + 2), plain)
+    np.testing.assert_array_equal(scaled, plain)
+    huber_pulls(shift, scale, targets, estimates, tau, 0.4, np.zeros(n + 2), np.zeros(n + 1), scaled)
+    huber_pulls(shift, 1.0, scale * targets, estimates, tau, 0.4, np.zeros(n + 2), np.zeros(n + 1), plain)
+    np.testing.assert_allclose(scaled, plain, rtol=0, atol=1e-15)

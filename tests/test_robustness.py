@@ -148,8 +148,8 @@ def test_huber_pulls_keep_their_digits_far_from_zero():
     rng = np.random.default_rng(3)
     targets, estimates, n = rng.normal(size=11), rng.normal(size=11), 11
     near, far = np.zeros(n), np.zeros(n)
-    huber_pulls(0.1, targets, estimates, levels(n), 0.5, np.zeros(n + 2), np.zeros(n + 1), near)
-    huber_pulls(0.1, targets + 2.0**30, estimates + 2.0**30, levels(n), 0.5, np.zeros(n + 2), np.zeros(n + 1), far)
+    huber_pulls(0.1, 1.0, targets, estimates, levels(n), 0.5, np.zeros(n + 2), np.zeros(n + 1), near)
+    huber_pulls(0.1, 1.0, targets + 2.0**30, estimates + 2.0**30, levels(n), 0.5, np.zeros(n + 2), np.zeros(n + 1), far)
     np.testing.assert_allclose(far, near, atol=1e-6)  # what 2³⁰ leaves of the inputs themselves
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -34,6 +35,15 @@ def choice(name: str, value: object, known: Iterable[str]) -> None:
     """Refuse `value` unless it is one of the known names."""
     if not isinstance(value, str) or value not in known:
         raise unknown(name, value, known)
+
+
+@contextlib.contextmanager
+def naming(setting: str) -> Iterator[None]:
+    """Let an error about a value say which setting gave it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{setting}: {error}") from error
 
 
 def switch(name: str, value: object) -> None:
@@ -92,13 +102,25 @@ class LearnerConfig:
             self._number(name, -math.inf, above=True)
         choice("termination", self.termination, ("continue", "mask"))
         self._count("seed", 0)
-        self._number("discount", 0.0, 1.0)
+        self._number("discount", 0.0, 1.0, above=True)
         switch("centered", self.centered)
         if self.offset_ratio and not self.rule_row.has_offset:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_offset)
             raise ValueError(f"The rule {self.rule!r} has no learned offset. Use {having}, or offset_ratio=0.")
-        if self.offset_ratio and not self.centered:
-            raise ValueError("offset_ratio corrects the average that is subtracted; use it with centered=True only.")
+        if self.offset_ratio and not (self.centered and self.discount == 1.0):
+            raise ValueError(
+                "offset_ratio corrects the average that is subtracted from undiscounted rewards. Use it with centered=True and "
+                "discount=1, or set offset_ratio=0."
+            )
+        if self.rule_row.average_is_read_from_values and not (self.centered and self.discount == 1.0):
+            raise ValueError(
+                f"The rule {self.rule!r} needs centered=True and discount=1: its average is f(Q) of such values."
+            )
+        if not self.centered and self.discount == 1.0 and self.termination == "continue":
+            raise ValueError(
+                "With centered=False and discount=1 the values of a task that goes on grow without bound. "
+                "Use a discount below 1, centered=True, or termination='mask'."
+            )
 
     def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
         """Check a setting and keep it as a float: kernels would be compiled anew for an int."""
@@ -131,7 +153,10 @@ class LearnerConfig:
     @property
     def schedule(self) -> Schedule:
         """All step sizes of a run, as numbers for compiled code."""
-        decay, by_visits = self.value_decay, self.rule_row.average_moves_with_value
+        decay = self.value_decay
+        by_visits = (
+            self.rule_row.average_moves_with_value and self.centered
+        )  # otherwise R̄ follows the rewards themselves
         return Schedule(
             decay.scale, decay.power, self.theta_scale, self.theta_power, self.offset_ratio, theta_by_visits=by_visits
         )
@@ -299,9 +324,11 @@ class QLearningConfig(ActionValueConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TileQConfig(ActionValueConfig, TileConfig):
+class TileQConfig(TileConfig, ActionValueConfig):
     """Settings of TileQ."""
 
+    rule: str = "differential"
+    """What a transition does to the estimates. d2 needs `offset_ratio` here: without it nothing holds its values back."""
     step_size: float | Decay = 0.2
     """α of the values, divided by the number of tilings."""
     divide_by_tilings: bool = True

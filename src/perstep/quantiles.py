@@ -83,43 +83,45 @@ def walk(ordered: Any, place: Any, bar: Any) -> Any:
 
 
 @compiled
-def quantile_pulls(shift: Any, targets: Any, estimates: Any, tau: Any, ordered: Any, pulls: Any) -> None:
-    """Pull of the quantile loss on every estimate, averaged over all targets: (1/n) Σ_k [τ_j − 1{shift + y_k − x_j < 0}].
+def quantile_pulls(shift: Any, scale: Any, targets: Any, estimates: Any, tau: Any, ordered: Any, pulls: Any) -> None:
+    """Pull of the quantile loss on every estimate, averaged over all targets: (1/n) Σ_k [τ_j − 1{shift + scale y_k − x_j < 0}].
 
     The sum counts the targets below x_j. With ordered targets, the count of one estimate is close to that of the one before,
     so all n counts cost O(n) after the sort instead of n² comparisons.
     """
     share = 1.0 / targets.shape[0]
+    inverse = 1.0 / scale
     sort_between_infinities(targets, ordered)
     below = 0
     for j in range(estimates.shape[0]):
-        below = walk(ordered, below, estimates[j] - shift)
+        below = walk(ordered, below, (estimates[j] - shift) * inverse)
         pulls[j] = tau[j] - below * share
 
 
 @compiled
 def huber_pulls(
-    shift: Any, targets: Any, estimates: Any, tau: Any, huber: Any, ordered: Any, sums: Any, pulls: Any
+    shift: Any, scale: Any, targets: Any, estimates: Any, tau: Any, huber: Any, ordered: Any, sums: Any, pulls: Any
 ) -> None:
     """Pull of the quantile Huber loss on every estimate, averaged over all targets: (1/n) Σ_k |τ_j − 1{x<0}| clip(x, ±λ) with
-    x = shift + y_k − x_j.
+    x = shift + scale y_k − x_j.
 
     With ordered targets, three counts move along with the estimates: targets more than λ below, below, and up to λ above.
     Running sums of the targets give the rest: O(n) after the sort instead of n² terms.
     """
     count = targets.shape[0]
+    inverse, width = 1.0 / scale, huber / scale  # x = scale (y_k − bar), with a bar and a λ in the units of the targets
     sort_between_infinities(targets, ordered)
     middle = ordered[(count + 1) // 2]  # sums of distances from it stay precise when the values are far from 0
     sums[0] = 0.0
     for k in range(count):
         sums[k + 1] = sums[k] + (ordered[k + 1] - middle)
-    far, below, near = 0, 0, 0  # how many targets are below bar − λ, bar, bar + λ
+    far, below, near = 0, 0, 0  # how many targets are below bar − width, bar, bar + width
     for j in range(estimates.shape[0]):
-        bar = estimates[j] - shift
-        far = walk(ordered, far, bar - huber)
+        bar = (estimates[j] - shift) * inverse
+        far = walk(ordered, far, bar - width)
         below = walk(ordered, below, bar)
-        near = walk(ordered, near, bar + huber)
+        near = walk(ordered, near, bar + width)
         away = bar - middle
-        under = sums[below] - sums[far] - (below - far) * away - far * huber
-        over = sums[near] - sums[below] - (near - below) * away + (count - near) * huber
-        pulls[j] = ((1.0 - tau[j]) * under + tau[j] * over) / count
+        under = sums[below] - sums[far] - (below - far) * away - far * width
+        over = sums[near] - sums[below] - (near - below) * away + (count - near) * width
+        pulls[j] = scale * ((1.0 - tau[j]) * under + tau[j] * over) / count

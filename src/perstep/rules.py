@@ -46,7 +46,6 @@ class Workspace(NamedTuple):
     nothing: Floats  # (n,) zeros: the bootstrap of a masked end
     sums: Floats  # (n + 1,)
     mixed: Floats  # (n,) the bootstrap of a learner that averages over actions
-    scaled: Floats  # (n,) the discounted bootstrap
     huber: float  # λ of the quantile Huber loss; 0 for the quantile loss itself
     discount: float  # γ; 1 is the paper
     centered: bool  # whether R̄ is subtracted from the reward; True is the paper
@@ -86,7 +85,6 @@ def workspace(num_quantiles: int, huber: float = 0.0, discount: float = 1.0, cen
         nothing=np.zeros(n),
         sums=np.zeros(n + 1),
         mixed=np.zeros(n),
-        scaled=np.zeros(n),
         huber=huber,
         discount=discount,
         centered=centered,
@@ -115,16 +113,6 @@ def surplus(reward: Any, average: Any, work: Any) -> Any:
 
 
 @inlined
-def discounted(bootstrap: Any, work: Any) -> Any:
-    """γ times the bootstrap."""
-    if work.discount == 1.0:
-        return bootstrap
-    for k in range(bootstrap.shape[0]):
-        work.scaled[k] = work.discount * bootstrap[k]
-    return work.scaled
-
-
-@inlined
 def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄. Without centering, R̄ is the running mean of the rewards."""
     delta = surplus(reward, rewards.theta[0], work) + work.discount * bootstrap[0] - estimate[0]
@@ -148,12 +136,12 @@ def d3(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, wor
     """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
     track(rewards.theta, rewards.tau, reward, steps.theta)
     shift = surplus(reward, average_reward(rewards), work)
-    targets = discounted(bootstrap, work)
+    gamma = work.discount
     if work.huber > 0.0:
-        huber_pulls(shift, targets, estimate, work.tau, work.huber, work.ordered, work.sums, work.pull)
+        huber_pulls(shift, gamma, bootstrap, estimate, work.tau, work.huber, work.ordered, work.sums, work.pull)
     else:
-        quantile_pulls(shift, targets, estimate, work.tau, work.ordered, work.pull)
-    return shift + mean(targets) - mean(estimate)
+        quantile_pulls(shift, gamma, bootstrap, estimate, work.tau, work.ordered, work.pull)
+    return shift + gamma * mean(bootstrap) - mean(estimate)
 
 
 @inlined

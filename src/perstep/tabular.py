@@ -15,7 +15,7 @@ from perstep.compiled import compiled, inlined
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
 from perstep.rules import MEAN, NO_REFERENCE, PAIR, RewardEstimate, Schedule, Workspace, apply_rule, steps_now, value_of
 
-TD, Q = 0, 1
+TD, Q, ANY_Q = 0, 1, 2  # ANY_Q: Q with any bootstrap, and with the average of `rvi`
 
 
 class Table(NamedTuple):
@@ -69,9 +69,19 @@ def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_s
 
 
 @inlined
-def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
-               kind: Any, following: Any, epsilon: Any) -> Any:  # fmt: skip
-    """Estimate Q(S, A); bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""
+def q_learning(
+    rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any
+) -> Any:
+    """Estimate Q(S, A), bootstrap Q(S′, a*)."""
+    best = greedy(run.table.scores[next_state])
+    bootstrap = run.work.nothing if masked else run.table.values[next_state, best]
+    return move(rule, run, clock, state, action, reward, bootstrap)
+
+
+@inlined
+def any_q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
+                   kind: Any, following: Any, epsilon: Any) -> Any:  # fmt: skip
+    """As q_learning, with the bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""
     scores = run.table.scores[next_state]
     column = following if kind == SAMPLED else greedy(scores)
     bootstrap = run.work.nothing if masked else run.table.values[next_state, column]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import policies, rules, tabular
+from perstep import rules, tabular
 from perstep.config import DeepQConfig
 from perstep.deep.observations import Observations
 from perstep.deep.replay import Batch
@@ -116,7 +116,7 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
     )
     look = learner._look(sample)
     losses.LOSSES[rule](rewards, sample.reward, look, learner._steps(), learner._settings).value.backward()
-    tabular.q_learning(rules.RULES[rule].number, run, 0, s, a, r, s_next, False, policies.GREEDY, 0, 0.0)
+    tabular.q_learning(rules.RULES[rule].number, run, 0, s, a, r, s_next, False)
     weight = learner.online.head.weight
     moved = (weight - 0.1 * scale * weight.grad).detach().T.reshape(STATES, ACTIONS, n)
     np.testing.assert_allclose(moved, table.values, atol=2e-6)

@@ -212,7 +212,7 @@ def test_slope_where_two_quantiles_meet_is_zero():
     estimate = tensor([[0.0]], grad=True)
     losses.quantile_huber(tensor([[0.0]]), estimate, tensor([0.5]), 1.0).backward()
     pull = np.zeros(1)
-    huber_pulls(0.0, np.zeros(1), np.zeros(1), np.array([0.5]), 1.0, np.zeros(3), np.zeros(2), pull)
+    huber_pulls(0.0, 1.0, np.zeros(1), np.zeros(1), np.array([0.5]), 1.0, np.zeros(3), np.zeros(2), pull)
     assert float(estimate.grad) == pull[0] == 0.0
 
 

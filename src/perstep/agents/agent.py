@@ -306,6 +306,12 @@ class Agent(ABC):
         """Refuse a world made from a file that is not what the file says about its spaces."""
 
     @classmethod
+    def _settings_from(cls, config: Any, about: dict[str, Any]) -> dict[str, Any]:
+        """The settings with which a saved agent is made again."""
+        settings: dict[str, Any] = config.settings()
+        return settings
+
+    @classmethod
     def _on_this_machine(cls, config: Any) -> Any:
         """The settings, adapted to a machine that lacks what they name."""
         return config
@@ -340,6 +346,8 @@ class Agent(ABC):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Become the agent that was saved."""
         fill("rewards", self._rewards, arrays)
+        if self._rewards.offset[0] and not self.config.rule_row.has_offset:
+            raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
         self._record = new_record(self.config.theta_size, rows=len(arrays["record.reward_rate"]))
         fill("record", self._record, arrays)
         check_cursor(self._record)

@@ -49,6 +49,12 @@ def within(name: str, indices: NDArray[np.int64], size: int, least: int = 0) -> 
         raise BadFile(f"The file's {name} must lie between {least} and {size - 1}, got {indices.tolist()}.")
 
 
+def finite_numbers(name: str, *arrays: NDArray[np.float64]) -> None:
+    """Refuse NaN and infinite numbers from a file."""
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise BadFile(f"The file's {name} contains NaN or infinite numbers.")
+
+
 def check_cursor(record: Record) -> None:
     """Refuse a record from a file whose next row is out of range."""
     window, filled, pending = map(int, record.cursor)

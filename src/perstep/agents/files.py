@@ -54,10 +54,10 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
             agent_class._check_spaces(world, about)
         given, here = agent_class._given(arrays), agent_class._on_this_machine(config)
     with _blaming(path) if env is None else contextlib.nullcontext():
-        agent = agent_class(world, *given, **here.settings())
+        agent = agent_class(world, *given, **agent_class._settings_from(here, about))
     agent.config = config  # with the device that was asked for, where there is one again
     with _blaming(path, UNFIT if env is None else "does not fit the world that was given"):
-        agent._restore(arrays, metadata)
+        agent._restore(arrays, {**metadata, "world_is_given": env is not None})
         worlds = [world for world in (agent._world, getattr(agent, "_vector_world", None)) if world is not None]
         start_anew(worlds, about, agent.steps)
     if worlds:

@@ -22,4 +22,11 @@ def make_agent(name: str, env: World, *given: Any, **settings: Any) -> Agent:
     `given`: the policy, for the prediction algorithms.
     """
     cell = algorithm(name)
+    for setting, value in {**cell.learner.settings, "rule": cell.rule}.items():
+        if settings.get(setting, value) != value:
+            raise ValueError(
+                f"{name} has {setting}={value!r}, got {settings[setting]!r}. Choose another algorithm (perstep.ALGORITHMS)."
+            )
+    if not cell.learner.control and not given:
+        raise TypeError(f"{name} predicts the values of a policy: make_agent({name!r}, env, policy, …).")
     return AGENTS[cell.learner.agent](env, *given, **{**cell.settings, "rule": cell.rule, **settings})

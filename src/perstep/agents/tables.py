@@ -15,7 +15,7 @@ from perstep.agents.agent import Agent, AgentHooks, Evaluation, Floats, Snapshot
 from perstep.agents.arrays import fill, flatten, has_shape, put, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
-from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count
+from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, numbering
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class TabularAgent(Agent):
     """An agent with a row of values for every state."""
 
-    _learner_number: ClassVar[int]  # for compiled code
+    _control: ClassVar[bool]  # whether it has a column for every action
+    _learner_number: int  # for compiled code
     _behaviour: Behaviour  # how it acts while it learns, for compiled code
     config: LearnerConfig
 
@@ -89,7 +90,7 @@ class TabularAgent(Agent):
 
     def _entries(self, column_array: NDArray[Any]) -> NDArray[Any]:
         """Without the column axis for prediction, which has one column."""
-        return column_array if self._learner_number == tabular.Q else column_array[:, 0]
+        return column_array if self._control else column_array[:, 0]
 
     def _row(self, observation: Any) -> Floats:
         values: Floats = self._run.table.values[self._states.one(observation)]  # (A, n)
@@ -100,11 +101,16 @@ class TabularAgent(Agent):
             announce(finite_worlds.learn_then_act)
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
             return
-        announce(finite_worlds.learn_in_mdp)
-        finite_worlds.learn_in_mdp(
-            self._learner_number, self.config.rule_row.number, self.mdp.world, self._behaviour, self._run, self._record,
-            self._generator, self._place, self.steps, num_steps,
+        stretch = (
+            self.config.rule_row.number, self.mdp.world, self._behaviour, self._run, self._record, self._generator,
+            self._place, self.steps, num_steps,
         )  # fmt: skip
+        if self._learner_number == tabular.ANY_Q:
+            announce(finite_worlds.learn_with_bootstrap_in_mdp)
+            finite_worlds.learn_with_bootstrap_in_mdp(*stretch)
+        else:
+            announce(finite_worlds.learn_in_mdp)
+            finite_worlds.learn_in_mdp(self._learner_number, *stretch)
         self.steps += num_steps
 
     def _follow(
@@ -129,7 +135,7 @@ class TabularAgent(Agent):
 
     @property
     def _num_columns(self) -> int:
-        return self.num_actions if self._learner_number == tabular.Q else 1
+        return self.num_actions if self._control else 1
 
     def _reference(self) -> NDArray[np.int64]:
         """What `rvi` reads its average from; the other rules have none."""
@@ -176,9 +182,9 @@ class TabularAgent(Agent):
             has_shape(arrays, "table.values", *arrays["table.scores"].shape, config.value_size)
             return
         states, actions = (Numbering.from_json(about["spaces"][name]).count for name in ("states", "actions"))
-        columns = actions if cls._learner_number == tabular.Q else 1
+        columns = actions if cls._control else 1
         has_shape(arrays, "table.values", states, columns, config.value_size)
-        if cls._learner_number == tabular.TD:
+        if not cls._control:
             has_shape(arrays, "policy", states, actions)
 
 
@@ -228,6 +234,7 @@ class TDLearning(TabularAgent):
     """
 
     Config = TDLearningConfig
+    _control = False
     _learner_number = tabular.TD
 
     def __init__(self, env: World | Absent, policy: ArrayLike | Callable[[Any], Any], **settings: Any) -> None:
@@ -270,12 +277,14 @@ class QLearning(TabularAgent):
     """
 
     Config = QLearningConfig
-    _learner_number = tabular.Q
+    _control = True
     config: QLearningConfig
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, config := QLearningConfig.of(settings))
         self._behaviour = Behaviour(config.epsilon, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)))
+        as_printed = self._behaviour.bootstrap == GREEDY and self._run.reference[0] == rules.NO_REFERENCE
+        self._learner_number = tabular.Q if as_printed else tabular.ANY_Q
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""
@@ -306,7 +315,8 @@ class QLearning(TabularAgent):
         if isinstance(self.config.reference, str):
             return np.array([rules.REFERENCES.index(self.config.reference), 0, 0])
         observation, action = self.config.reference
-        return np.array([rules.PAIR, self._states.one(observation), self._actions.one(action)])
+        with naming("reference"):
+            return np.array([rules.PAIR, self._states.one(observation), self._actions.one(action)])
 
 
 def one_hot(scores: Floats) -> Floats:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from perstep import linear, rules, storage
-from perstep.agents.agent import KEPT_REWARDS, Agent, AgentHooks, Evaluation, Floats, Snapshot
-from perstep.agents.arrays import fill, flatten, has_shape, under, within
+from perstep.agents.agent import KEPT_REWARDS, LONGEST, Agent, AgentHooks, Evaluation, Floats, Snapshot
+from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, under, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
-from perstep.config import ActorCriticConfig, TileConfig, TileQConfig
+from perstep.config import ActorCriticConfig, TileConfig, TileQConfig, naming
 from perstep.environments.motion import Motion
 from perstep.environments.spaces import Numbering, numbering
 from perstep.interaction import motion_worlds
@@ -101,7 +101,8 @@ class TileAgent(Agent):
         else:
             announce(motion_worlds.learn_in_motion)
             world, place = self._motion
-            say_compiled(str(self.compiled_world))
+            if self._opened.motion is not None and self._opened.motion.replaces_gymnasium:
+                say_compiled(self._opened.motion.name)
             motion_worlds.learn_in_motion(
                 self._learner_number, self.config.rule_row.number, world, self._ends, self._behaviour, self._run,
                 self._record, self._generator, place, self.steps, num_steps,
@@ -118,7 +119,7 @@ class TileAgent(Agent):
     def _follow(
         self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
     ) -> Evaluation | None:
-        if self._opened.motion is None:
+        if self._motion is None or self._opened.motion is None:
             return None
         announce(motion_worlds.follow_in_motion)
         weights, room = self._run.weights, self._run.room
@@ -130,7 +131,7 @@ class TileAgent(Agent):
         )
         returns = np.zeros(min(num_steps, KEPT_REWARDS))
         total, episodes = motion_worlds.follow_in_motion(
-            self._learner_number, self.config.rule_row.number, as_compiled(self._opened.motion), self._ends, self._behaviour,
+            self._learner_number, self.config.rule_row.number, self._motion[0], self._ends, self._behaviour,
             apart, generator, picker, motion_place(self._opened.motion), num_steps, deterministic, kept, returns,
         )  # fmt: skip
         return Evaluation.of_kept(float(total), kept, returns[:episodes].copy(), num_steps)
@@ -196,8 +197,16 @@ class TileAgent(Agent):
         return {**bounds, **where, "actions": self._actions.to_json()}
 
     def _arrays(self) -> storage.Arrays:
-        place = {} if self._motion is None else flatten("place", self._motion[1])
-        return {**flatten("weights", self._run.weights), **place}
+        weights = flatten("weights", self._run.weights)
+        if self._motion is None:
+            return weights
+        world, place = self._motion
+        return {**weights, **flatten("place", place), "physics": world.parameters}
+
+    @classmethod
+    def _settings_from(cls, config: Any, about: dict[str, Any]) -> dict[str, Any]:
+        """The bounds of the file, whatever those of the world are now: the weights belong to these tiles."""
+        return {**config.settings(), "low": tuple(about["spaces"]["low"]), "high": tuple(about["spaces"]["high"])}
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
@@ -209,11 +218,24 @@ class TileAgent(Agent):
         saved_in = metadata["world"].get("spaces", {}).get("compiled_world", self.compiled_world)
         if under("place.", arrays) and saved_in == self.compiled_world:
             fill("place", place, arrays)
+            finite_numbers("place in the world", place.state, place.observation, place.episode_return)
+            within("steps of the episode", place.counters[: motion_worlds.CHOSEN], LONGEST)
+            self._restore_physics(arrays, metadata)
             within("chosen action", place.counters[motion_worlds.CHOSEN :], self._actions.count, least=NO_ACTION)
         else:  # saved in a plain loop or in another world: this one starts anew
             motion_worlds.begin_motion(
                 self._learner_number, self.config.rule_row.number, world, self._run, place, self._generator
             )
+
+    def _restore_physics(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        """Take over constants of the world that had been changed, unless the caller has given a world."""
+        if metadata.get("world_is_given") or "physics" not in arrays:
+            return
+        assert self._motion is not None
+        world, place = self._motion
+        has_shape(arrays, "physics", *world.parameters.shape)
+        finite_numbers("physics", arrays["physics"])
+        self._motion = world._replace(parameters=np.array(arrays["physics"], np.float64)), place
 
     @classmethod
     def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
@@ -342,9 +364,9 @@ class TileQ(TileAgent):
         if isinstance(self.config.reference, str):
             return super()._reference()._replace(kind=np.array([rules.REFERENCES.index(self.config.reference), 0]))
         observation, action = self.config.reference
-        return linear.Reference(
-            np.array([rules.PAIR, self._actions.one(action)]), self.tiles.active(self._read(observation))
-        )
+        with naming("reference"):
+            point = np.array(observation, np.float64)
+            return linear.Reference(np.array([rules.PAIR, self._actions.one(action)]), self.tiles.active(point.ravel()))
 
 
 def as_compiled(world: Motion) -> MotionWorld:
@@ -355,26 +377,19 @@ def as_compiled(world: Motion) -> MotionWorld:
 @functools.cache
 def say_compiled(world: str) -> None:
     """Say once per world that Gymnasium's own code is not used."""
-    if world != "Pendulum":
-        print(
-            f"perstep: {world} runs as compiled code with the same steps as Gymnasium's",
-            file=sys.stderr,
-            flush=True,
-        )
+    print(f"perstep: {world} runs as compiled code with the same steps as Gymnasium's", file=sys.stderr, flush=True)
 
 
 def tile_coder(config: TileConfig, low: list[float], high: list[float]) -> TileCoder:
     """The tile coder of a config, where the world has these bounds. A table that is too large is hashed."""
-    asked = {
-        "low": tuple(low if config.low is None else config.low),
-        "high": tuple(high if config.high is None else config.high),
-        "tilings": config.tilings,
-        "tiles": config.tiles if isinstance(config.tiles, int) else tuple(config.tiles),
-        "wrap": tuple(config.wrap),
-    }
-    if config.table_size is not None:
-        return _shared_coder(**asked, table_size=config.table_size)
-    return _shared_coder(**asked, table_size=HASHED_FEATURES)
+    return _shared_coder(
+        low=tuple(low if config.low is None else config.low),
+        high=tuple(high if config.high is None else config.high),
+        tilings=config.tilings,
+        tiles=config.tiles if isinstance(config.tiles, int) else tuple(config.tiles),
+        wrap=tuple(config.wrap),
+        table_size=HASHED_FEATURES if config.table_size is None else config.table_size,
+    )
 
 
 _shared_coder = functools.lru_cache(maxsize=16)(TileCoder)  # agents of a study are many and short, their coder is one

@@ -162,7 +162,7 @@ def quantile_huber_batch(
     for k in range(totals.shape[0]):
         totals[k] = 0.0
     for b in range(targets.shape[0]):
-        huber_pulls(0.0, targets[b], estimate[b], tau, huber, ordered, sums, pulls[b])
+        huber_pulls(0.0, 1.0, targets[b], estimate[b], tau, huber, ordered, sums, pulls[b])
         for j in range(estimate.shape[1]):
             for k in range(targets.shape[1]):
                 psi = targets[b, k] - estimate[b, j]

@@ -31,6 +31,4 @@ class DeepQLearner(NetworkLearner):
 
     def _best(self, values: torch.Tensor, judged_by: torch.Tensor) -> torch.Tensor:
         """The numbers of the first of the best actions, (B, A, n) → (B, n)."""
-        if values is judged_by and values.shape[2] == 1:
-            return values.amax(1)
         return values[self._rows, self.config.rule_row.values(judged_by).argmax(1)]

@@ -125,6 +125,8 @@ class Motion:
     """(K,), the highest observation, for tile coding."""
     time_limit: int
     """Number of steps after which an episode is truncated; 0 for no limit. The caller applies it; `step` does not."""
+    replaces_gymnasium: bool
+    """Whether it takes the place of an environment of Gymnasium's own, which agents tell the user."""
 
     @property
     def observation_size(self) -> int:
@@ -168,4 +170,5 @@ def compiled_world(env: Any) -> Motion | None:
         low=low,
         high=high,
         time_limit=min(limits, default=0),
+        replaces_gymnasium=row.env.startswith(_CLASSIC),
     )

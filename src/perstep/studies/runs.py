@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from perstep.agents import Agent, QLearning, make_agent
+from perstep.agents import Agent, make_agent
 from perstep.agents.worlds import make, open_world
 from perstep.algorithms import algorithm
 from perstep.recording import PENDING, REWARDS, History
@@ -226,8 +226,10 @@ def _kept(agent: Agent, study: Study, setting: Setting) -> Row:
         "estimated_average_reward": agent.average_reward,
         "reward_quantiles": agent.reward_quantiles.tolist(),
     }
-    if isinstance(agent, QLearning):
-        kept["greedy_actions"] = agent.policy(deterministic=True).argmax(axis=1).tolist()
+    learner = algorithm(study.algorithm).learner
+    if learner.values == "table" and learner.control:
+        table: Any = agent
+        kept["greedy_actions"] = table.policy(deterministic=True).argmax(axis=1).tolist()
     kept["reward_rate"] = rate.tolist()
     if _is_shown(study, setting) and history.episodes.any():
         kept["episode_return"] = history.episode_return.tolist()
