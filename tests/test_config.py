@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import perstep
+from perstep import linear, tabular
 from perstep.algorithms import ALGORITHMS, CORNERS, algorithm
 from perstep.config import (
     ActorCriticConfig,
@@ -309,22 +310,22 @@ def test_numbers_of_numpy_are_numbers():
 def test_whole_numbers_compile_nothing_anew():
     # epsilon=0 and epsilon=0.0 are the same to a kernel; were they not, the first would wait for the compiler again.
     perstep.QLearning("perstep/TwoLoop-v0", step_size=0.5, offset_ratio=0.5, epsilon=0.5).learn(10)
-    known = len(finite_worlds.learn_in_mdp.signatures)
+    known = len(finite_worlds.LEARN_IN_MDP[tabular.Q].signatures)
     perstep.QLearning(
         "perstep/TwoLoop-v0", step_size=1, offset_ratio=1, epsilon=0, reward_ratio=1, initial_value=1
     ).learn(10)
     perstep.QLearning(
         "perstep/TwoLoop-v0", step_size=perstep.Decay(1, 1), reward_step_size=1, epsilon=np.int64(1)
     ).learn(10)
-    assert len(finite_worlds.learn_in_mdp.signatures) == known
+    assert len(finite_worlds.LEARN_IN_MDP[tabular.Q].signatures) == known
     pendulum = "perstep/InvertedPendulum-v0"
     perstep.ActorCritic(pendulum).learn(10)
-    known = len(motion_worlds.learn_in_motion.signatures)
+    known = len(motion_worlds.LEARN_IN_MOTION[linear.ACTOR_CRITIC].signatures)
     perstep.ActorCritic(pendulum, step_size=1, policy_ratio=0, huber=1).learn(10)
     perstep.ActorCritic(pendulum, tilings=1, tiles=3, low=(-4, -7), high=(4, 7)).learn(10)
     perstep.ActorCritic("MountainCar-v0", reset_cost=1, discount=1).learn(10)  # nor do other worlds and learners
     perstep.TileQ(pendulum, epsilon=0, bootstrap="sampled").learn(10)
-    assert len(motion_worlds.learn_in_motion.signatures) == known
+    assert len(motion_worlds.LEARN_IN_MOTION[linear.ACTOR_CRITIC].signatures) == known
 
 
 def test_arrays_may_give_the_tiles():

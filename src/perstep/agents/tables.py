@@ -101,16 +101,12 @@ class TabularAgent(Agent):
             announce(finite_worlds.learn_then_act)
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
             return
-        stretch = (
+        learn_in_mdp = finite_worlds.LEARN_IN_MDP[self._learner_number]
+        announce(learn_in_mdp)
+        learn_in_mdp(
             self.config.rule_row.number, self.mdp.world, self._behaviour, self._run, self._record, self._generator,
             self._place, self.steps, num_steps,
         )  # fmt: skip
-        if self._learner_number == tabular.ANY_Q:
-            announce(finite_worlds.learn_with_bootstrap_in_mdp)
-            finite_worlds.learn_with_bootstrap_in_mdp(*stretch)
-        else:
-            announce(finite_worlds.learn_in_mdp)
-            finite_worlds.learn_in_mdp(self._learner_number, *stretch)
         self.steps += num_steps
 
     def _follow(

@@ -99,12 +99,13 @@ class TileAgent(Agent):
             announce(motion_worlds.learn_on_tiles_then_act)
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
         else:
-            announce(motion_worlds.learn_in_motion)
+            learn_in_motion = motion_worlds.LEARN_IN_MOTION[self._learner_number]
+            announce(learn_in_motion)
             world, place = self._motion
             if self._opened.motion is not None and self._opened.motion.replaces_gymnasium:
                 say_compiled(self._opened.motion.name)
-            motion_worlds.learn_in_motion(
-                self._learner_number, self.config.rule_row.number, world, self._ends, self._behaviour, self._run,
+            learn_in_motion(
+                self.config.rule_row.number, world, self._ends, self._behaviour, self._run,
                 self._record, self._generator, place, self.steps, num_steps,
             )  # fmt: skip
             self.steps += num_steps

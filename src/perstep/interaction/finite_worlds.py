@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from perstep import tabular
@@ -23,70 +24,55 @@ def act(learner: Any, behaviour: Any, run: Any, state: Any, generator: Any) -> A
 
 
 @inlined
-def learn_from(learner: Any, rule: Any, run: Any, record: Any, clock: Any, state: Any, action: Any, reward: Any,
-               next_state: Any, masked: Any) -> None:  # fmt: skip
-    """One transition by the paper's learners: the estimates move, the record takes note."""
+def learn_from(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any,
+               action: Any, reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
+    """One transition: the learner moves its estimates, the record takes note. Returns A′ where Sarsa has chosen it."""
+    following = NO_ACTION
     if learner == tabular.TD:
         tabular.td_learning(rule, run, clock, state, reward, next_state, masked)
-    else:
+    elif learner == tabular.Q:
         tabular.q_learning(rule, run, clock, state, action, reward, next_state, masked)
-    note(record, reward, run.rewards)
-
-
-@inlined
-def learn_with_bootstrap(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any,
-                         action: Any, reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
-    """One transition by Q with any bootstrap. Returns A′ where Sarsa has chosen it, before the values move."""
-    following = NO_ACTION
-    if behaviour.bootstrap == SAMPLED:
-        following = act(tabular.ANY_Q, behaviour, run, next_state, generator)
-    tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
-                           max(following, 0), behaviour.epsilon)  # fmt: skip
+    else:
+        if behaviour.bootstrap == SAMPLED:  # before the values move
+            following = act(learner, behaviour, run, next_state, generator)
+        tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
+                               max(following, 0), behaviour.epsilon)  # fmt: skip
     note(record, reward, run.rewards)
     return following
 
 
-@compiled
-def learn_in_mdp(learner: Any, rule: Any, world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
-                 clock: Any, num_steps: Any) -> None:  # fmt: skip
-    """Learn for a number of steps in a finite MDP by TD or Q; `place` (2,), the state and the chosen action, moves along."""
-    state = place[0]
-    for t in range(clock, clock + num_steps):
-        action = act(learner, behaviour, run, state, generator)
-        reward, next_state = step(world, state, action, generator)
-        learn_from(learner, rule, run, record, t, state, action, reward, next_state, False)
-        state = next_state
-    place[0] = state
+def _learning_loop(learner: int) -> Callable[..., None]:
+    """The compiled loop of one learner, whose number is a constant in it: paths of the others would cost a third of the speed."""
+
+    @compiled
+    def learn_in_mdp(rule: Any, world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
+                     clock: Any, num_steps: Any) -> None:  # fmt: skip
+        """Learn for a number of steps in a finite MDP; `place` (2,), the state and the chosen action, moves along."""
+        state, action = place[0], place[1]
+        for t in range(clock, clock + num_steps):
+            if action == NO_ACTION:
+                action = act(learner, behaviour, run, state, generator)
+            reward, next_state = step(world, state, action, generator)
+            action = learn_from(
+                learner, rule, behaviour, run, record, generator, t, state, action, reward, next_state, False
+            )
+            state = next_state
+        place[0], place[1] = state, action
+
+    return learn_in_mdp
 
 
-@compiled
-def learn_with_bootstrap_in_mdp(rule: Any, world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
-                                clock: Any, num_steps: Any) -> None:  # fmt: skip
-    """As learn_in_mdp, by Q with any bootstrap. A loop of its own: its paths in the other one would cost the paper's learners a
-    third of their speed."""
-    action = place[1]
-    for t in range(clock, clock + num_steps):
-        state = place[0]
-        if action == NO_ACTION:
-            action = act(tabular.ANY_Q, behaviour, run, state, generator)
-        reward, place[0] = step(world, state, action, generator)
-        action = learn_with_bootstrap(
-            rule, behaviour, run, record, generator, t, state, action, reward, place[0], False
-        )
-    place[1] = action
+LEARN_IN_MDP = {learner: _learning_loop(learner) for learner in (tabular.TD, tabular.Q, tabular.ANY_Q)}
+"""Learner → its compiled loop."""
 
 
 @compiled
 def learn_then_act(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any,
                    state: Any, action: Any, reward: Any, next_state: Any, masked: Any, resume_state: Any) -> Any:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action, in one call of compiled code."""
-    following = NO_ACTION
-    if learner == tabular.ANY_Q:
-        following = learn_with_bootstrap(
-            rule, behaviour, run, record, generator, clock, state, action, reward, next_state, masked
-        )
-    else:
-        learn_from(learner, rule, run, record, clock, state, action, reward, next_state, masked)
+    following = learn_from(
+        learner, rule, behaviour, run, record, generator, clock, state, action, reward, next_state, masked
+    )
     if following == NO_ACTION or resume_state != next_state:
         following = act(learner, behaviour, run, resume_state, generator)
     return following
