@@ -33,19 +33,18 @@ class Learner:
     """Whether it looks for the best policy; otherwise it predicts the values of a given one."""
     compiled_worlds: Literal["finite", "motion", ""] = ""
     """The worlds in which its whole loop is compiled: finite MDPs, or worlds of motion with a vector as state."""
-    action_values: bool = True
-    """Whether it learns values of actions; otherwise values of states."""
     listings: Mapping[str, str] = field(default_factory=dict)
     """Rule → where this learner with this rule is written down; other combinations are ours."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that make it what it is."""
 
     def fits(self, rule: Rule) -> bool:
-        """Whether a rule can be used with it."""
-        needs_values = rule.average_is_read_from_values and not self.action_values
-        needs_loss = self.values == "network" and not rule.has_loss
-        needs_scalar = self.settings.get("bootstrap") == "expected" and rule.has_return_quantiles
-        return not (needs_values or needs_loss or needs_scalar)
+        """Whether a rule can be used with it: whether its settings accept it."""
+        try:
+            self.config(rule=rule.name, **self.settings)
+        except ValueError:
+            return False
+        return True
 
 
 TABLE: Any = {"agent": "QLearning", "config": QLearningConfig, "values": "table", "compiled_worlds": "finite"}
@@ -62,7 +61,6 @@ LEARNERS = {
             config=TDLearningConfig,
             values="table",
             control=False,
-            action_values=False,
             compiled_worlds="finite",
             listings={"differential": "Wan et al. 2021", "d2": "Alg. 3", "d3": "Alg. 7"},
         ),
@@ -79,7 +77,6 @@ LEARNERS = {
         Learner(
             name="actor-critic",
             **TILES | {"agent": "ActorCritic", "config": ActorCriticConfig},
-            action_values=False,
             listings={"differential": "Alg. 12", "d2": "Alg. 5", "d3": "Alg. 9"},
         ),
         Learner(
@@ -117,7 +114,7 @@ CENTERED = {"discount": 0.99, "centered": True}
 """Reward centering: the average is subtracted, and the values are still discounted."""
 
 
-def _corner(name: str, rule: str, learner: str, source: str, settings: Mapping[str, Any]) -> Algorithm:
+def _algorithm(name: str, rule: str, learner: str, source: str, settings: Mapping[str, Any]) -> Algorithm:
     row = LEARNERS[learner]
     return Algorithm(name=name, rule=rule, learner=row, source=source, settings={**row.settings, **settings})
 
@@ -125,7 +122,7 @@ def _corner(name: str, rule: str, learner: str, source: str, settings: Mapping[s
 def _cells() -> list[Algorithm]:
     """Every rule with every learner that it fits."""
     return [
-        _corner(
+        _algorithm(
             f"{rule.name}-{row.name}", rule.name, row.name, row.listings.get(rule.name, f"ours, by {rule.source}"), {}
         )
         for row in LEARNERS.values()
@@ -135,14 +132,14 @@ def _cells() -> list[Algorithm]:
 
 
 CORNERS = (
-    _corner("q", "differential", "q", "Watkins 1989", DISCOUNTED),
-    _corner("quantile-q", "d3", "q", "Dabney et al. 2018", DISCOUNTED),
-    _corner("sarsa", "differential", "sarsa", "Rummery & Niranjan 1994", DISCOUNTED),
-    _corner("expected-sarsa", "differential", "expected-sarsa", "van Seijen et al. 2009", DISCOUNTED),
-    _corner("centered-q", "differential", "q", "Naik et al. 2024", CENTERED),
-    _corner("dqn", "differential", "deep-q", "Mnih et al. 2015", DISCOUNTED),
-    _corner("qr-dqn", "d3", "deep-q", "Dabney et al. 2018", DISCOUNTED),
-    _corner("centered-dqn", "differential", "deep-q", "Naik et al. 2024", CENTERED),
+    _algorithm("q", "differential", "q", "Watkins 1989", DISCOUNTED),
+    _algorithm("quantile-q", "d3", "q", "Dabney et al. 2018", DISCOUNTED),
+    _algorithm("sarsa", "differential", "sarsa", "Rummery & Niranjan 1994", DISCOUNTED),
+    _algorithm("expected-sarsa", "differential", "expected-sarsa", "van Seijen et al. 2009", DISCOUNTED),
+    _algorithm("centered-q", "differential", "q", "Naik et al. 2024", CENTERED),
+    _algorithm("dqn", "differential", "deep-q", "Mnih et al. 2015", DISCOUNTED),
+    _algorithm("qr-dqn", "d3", "deep-q", "Dabney et al. 2018", DISCOUNTED),
+    _algorithm("centered-dqn", "differential", "deep-q", "Naik et al. 2024", CENTERED),
 )
 """The field's baselines: the same code with other values of `discount`, `centered` and `termination`."""
 

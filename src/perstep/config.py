@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from perstep.errors import unknown
+from perstep.policies import BOOTSTRAPS
 from perstep.rules import RULES, Rule, Schedule
 from perstep.schedules import Decay, as_decay, is_finite
 
@@ -298,7 +299,7 @@ class ActionValueConfig(LearnerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._number("epsilon", 0.0, 1.0)
-        choice("bootstrap", self.bootstrap, ("greedy", "sampled", "expected"))
+        choice("bootstrap", self.bootstrap, BOOTSTRAPS)
         if self.bootstrap == "expected" and self.value_size > 1:
             raise ValueError(
                 f"bootstrap='expected' averages values of one number, but those of rule={self.rule!r} are {self.value_size} "

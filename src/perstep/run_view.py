@@ -242,7 +242,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
     for i, header in enumerate(headers):
-        made.add_column(header, style="bold" if i == 0 else "", overflow="fold")
+        made.add_column(header, style="bold" if i == 0 else "", overflow="fold", no_wrap=i == 0)
     for row in rows:
         made.add_row(*row)
     return made

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.wrappers import TimeLimit, TransformReward
 
 import perstep
-from perstep.agents.tiles import say_compiled
+from perstep.agents.tile_agent import say_compiled
 from perstep.environments import motion
 from perstep.storage import read
 

@@ -1,0 +1,320 @@
+"""An agent on tiles, for bounded boxes of observations and discrete actions: its features, its worlds and its files.
+
+How it chooses actions and what it learns is its own: agents/tiles.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+
+from perstep import linear, rules, storage
+from perstep.agents.agent import KEPT_REWARDS, LONGEST, Agent, AgentHooks, Evaluation, Floats
+from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, under, within
+from perstep.agents.worlds import Absent
+from perstep.compiled import announce
+from perstep.config import TileConfig
+from perstep.environments.motion import Motion
+from perstep.environments.spaces import Numbering, numbering
+from perstep.interaction import motion_worlds
+from perstep.interaction.behaviour import NO_ACTION, Behaviour
+from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
+from perstep.randomness import Generator, draw
+from perstep.tiles import TileCoder
+
+if TYPE_CHECKING:
+    from perstep.agents.worlds import World
+
+HASHED_FEATURES = 2**20  # where the full table would be larger and no table_size is given
+NO_POLICY = np.zeros((0, 0))
+
+
+class TileAgent(Agent):
+    """An agent whose values are sums over active tiles."""
+
+    config: TileConfig
+    _learner_number: ClassVar[int]  # for compiled code
+    _behaviour: Behaviour
+
+    def __init__(self, env: World | Absent, config: TileConfig, policy_ratio: float) -> None:
+        super().__init__(env, config)
+        self.tiles, self._actions = self._features()
+        """The tile coder of the observations."""
+        absent, world = self._opened.absent, self._opened.env
+        self._shape = tuple(absent.spaces["shape"] if absent is not None else world.observation_space.shape)
+        tilings, actions, n, learner = config.tilings, self._actions.count, config.value_size, self._learner_number
+        self._run = linear.LearnerState(
+            linear.weights(self.tiles.num_features, tilings, actions, n, config.initial_value, learner),
+            self._rewards,
+            rules.workspace(n, config.huber, config.discount, config.centered),
+            config.schedule,
+            policy_ratio,
+            self.tiles.arrays,
+            linear.room(tilings, actions, n, learner),
+            self._reference(),
+        )
+        self._warned = False
+        self._hooks = TileHooks(self)
+        self._motion: tuple[MotionWorld, MotionPlace] | None = None
+        if (motion := self._opened.motion) is not None:
+            self._motion = as_compiled(motion), motion_place(motion)
+            motion_worlds.begin_motion(
+                learner, config.rule_row.number, self._motion[0], self._run, self._motion[1], self._generator
+            )
+
+    @abstractmethod
+    def policy(self, observation: Any, deterministic: bool = False) -> Floats:
+        """Probabilities of the actions at an observation, (A,); with `deterministic`, without chance."""
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[Any, None]:
+        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
+        points = np.asarray(observation, np.float64)
+        if points.shape != self._shape and points.shape[1:] != self._shape:
+            raise ValueError(
+                f"An observation must have shape {self._shape}, and a batch one more axis in front, got {points.shape}."
+            )
+        choose = self._chooser(self._prediction_generator, deterministic)
+        chosen = [choose(point) for point in points.reshape(-1, *self._shape)]
+        return (chosen[0] if points.shape == self._shape else np.array(chosen)), None
+
+    @property
+    def compiled_world(self) -> str | None:
+        """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
+        return None if self._opened.motion is None else self._opened.motion.name
+
+    @property
+    def clipped(self) -> int:
+        """How many coordinates of observations were outside the bounds so far, and were moved to them."""
+        return int(self._run.weights.clipped[0])
+
+    def _advance(self, num_steps: int) -> None:
+        if self._motion is None:
+            announce(motion_worlds.learn_on_tiles_then_act)
+            self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
+        else:
+            learn_in_motion = motion_worlds.LEARN_IN_MOTION[self._learner_number]
+            announce(learn_in_motion)
+            world, place = self._motion
+            if self._opened.motion is not None and self._opened.motion.replaces_gymnasium:
+                say_compiled(self._opened.motion.name)
+            learn_in_motion(
+                self.config.rule_row.number, world, self._ends, self._behaviour, self._run,
+                self._record, self._generator, place, self.steps, num_steps,
+            )  # fmt: skip
+            self.steps += num_steps
+        if self.clipped and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"Some observations were outside the bounds {list(self.tiles.low)} to {list(self.tiles.high)} and were moved "
+                "to them. Give wider bounds with low=… and high=… if you do not want that. (agent.clipped counts them.)",
+                stacklevel=3,
+            )
+
+    def _follow(
+        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
+    ) -> Evaluation | None:
+        if self._motion is None or self._opened.motion is None:
+            return None
+        announce(motion_worlds.follow_in_motion)
+        weights, room = self._run.weights, self._run.room
+        apart = self._run._replace(  # what looking writes to must not be the learner's own
+            weights=weights._replace(
+                active=weights.active.copy(), numbers=weights.numbers.copy(), scores=weights.scores.copy()
+            ),
+            room=room._replace(chances=room.chances.copy()),
+        )
+        returns = np.zeros(min(num_steps, KEPT_REWARDS))
+        total, episodes = motion_worlds.follow_in_motion(
+            self._learner_number, self.config.rule_row.number, self._motion[0], self._ends, self._behaviour,
+            apart, generator, picker, motion_place(self._opened.motion), num_steps, deterministic, kept, returns,
+        )  # fmt: skip
+        return Evaluation.of_kept(float(total), kept, returns[:episodes].copy(), num_steps)
+
+    def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
+        return lambda observation: self._actions.point(int(draw(self.policy(observation, deterministic), generator)))
+
+    def _read(self, observation: Any) -> Floats:
+        """The observation as tile coding reads it."""
+        point = np.asarray(observation, np.float64)
+        if point.shape != self._shape or np.isnan(point).any():
+            raise ValueError(
+                f"After {self.steps:,} steps, an observation must be {self._shape} numbers, as the world's space says, got "
+                f"{observation!r}. Correct the world, or its observation_space."
+            )
+        return point.reshape(-1)
+
+    def _at(self, observation: Any, matrix: Floats) -> Floats:
+        """The sum of the rows of `matrix` that are active at an observation."""
+        return np.asarray(matrix[self.tiles.active(self._read(observation))].sum(axis=0))
+
+    def _values(self) -> tuple[Floats, ...]:
+        return self._run.weights.critic, self._run.weights.actor
+
+    def _reference(self) -> linear.Reference:
+        """What `rvi` reads its average from; the other rules have none."""
+        return linear.no_reference(self.config.tilings)
+
+    def _features(self) -> tuple[TileCoder, Numbering]:
+        config, absent, env = self.config, self._opened.absent, self._opened.env
+        name = type(self).__name__
+        if self.mdp is not None:
+            raise TypeError(
+                f"{name} reads boxes of numbers, but this world has numbered states. Use perstep.QLearning."
+            )
+        if absent is not None:
+            low, high = absent.spaces["low"], absent.spaces["high"]
+            actions: Numbering | None = Numbering.from_json(absent.spaces["actions"])
+        else:
+            low, high = box_bounds(env.observation_space, name)
+            if (motion := self._opened.motion) is not None:  # whose bounds are finite
+                low, high = list(motion.low), list(motion.high)
+            actions = numbering(env.action_space)
+        if actions is None or actions.kind != "Discrete":
+            raise TypeError(f"{name} needs a Discrete action space, but this world has {env.action_space}.")
+        coder = tile_coder(config, low, high)
+        if coder.dimensions != len(low):
+            raise ValueError(
+                f"Observations have {len(low)} numbers, but there are bounds for {coder.dimensions}. Give one bound per number."
+            )
+        return coder, actions
+
+    def _check_point(self, point: Any, action: Any) -> None:
+        if np.shape(point) != (self.tiles.dimensions,):
+            raise storage.BadFile(
+                f"The file's observation should have {self.tiles.dimensions} numbers, but is {point}."
+            )
+        self._actions.one(operator.index(action))
+
+    def _spaces(self) -> dict[str, Any]:
+        bounds = {"low": list(self.tiles.low), "high": list(self.tiles.high)}
+        where = {"shape": list(self._shape), "compiled_world": self.compiled_world}
+        return {**bounds, **where, "actions": self._actions.to_json()}
+
+    def _arrays(self) -> storage.Arrays:
+        weights = flatten("weights", self._run.weights)
+        if self._motion is None:
+            return weights
+        world, place = self._motion
+        return {**weights, **flatten("place", place), "physics": world.parameters}
+
+    @classmethod
+    def _settings_from(cls, config: Any, about: dict[str, Any]) -> dict[str, Any]:
+        """The bounds of the file, whatever those of the world are now: the weights belong to these tiles."""
+        return {**config.settings(), "low": tuple(about["spaces"]["low"]), "high": tuple(about["spaces"]["high"])}
+
+    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        super()._restore(arrays, metadata)
+        fill("weights", self._run.weights, arrays)
+        within("active features", self._run.weights.active, self.tiles.num_features)
+        if self._motion is None:
+            return
+        world, place = self._motion
+        saved_in = metadata["world"].get("spaces", {}).get("compiled_world", self.compiled_world)
+        if under("place.", arrays) and saved_in == self.compiled_world:
+            fill("place", place, arrays)
+            finite_numbers("place in the world", place.state, place.observation, place.episode_return)
+            within("steps of the episode", place.counters[: motion_worlds.CHOSEN], LONGEST)
+            self._restore_physics(arrays, metadata)
+            within("chosen action", place.counters[motion_worlds.CHOSEN :], self._actions.count, least=NO_ACTION)
+        else:  # saved in a plain loop or in another world: this one starts anew
+            motion_worlds.begin_motion(
+                self._learner_number, self.config.rule_row.number, world, self._run, place, self._generator
+            )
+
+    def _restore_physics(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        """Take over constants of the world that had been changed, unless the caller has given a world."""
+        if metadata.get("world_is_given") or "physics" not in arrays:
+            return
+        assert self._motion is not None
+        world, place = self._motion
+        has_shape(arrays, "physics", *world.parameters.shape)
+        finite_numbers("physics", arrays["physics"])
+        self._motion = world._replace(parameters=np.array(arrays["physics"], np.float64)), place
+
+    @classmethod
+    def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
+        has_shape(arrays, "weights.active", config.tilings)
+        spaces = about["spaces"]
+        features = tile_coder(config, spaces["low"], spaces["high"]).num_features
+        actions = Numbering.from_json(spaces["actions"]).count
+        linear_q = cls._learner_number == linear.TILE_Q
+        has_shape(arrays, "weights.critic", actions if linear_q else 1, features, config.value_size)
+        has_shape(arrays, "weights.actor", 0 if linear_q else features, actions)
+
+
+@final
+class TileHooks(AgentHooks):
+    """What the plain loop asks of an agent on tiles; a point is an observation as a flat array of numbers."""
+
+    _agent: TileAgent
+
+    def read(self, observation: Any) -> Floats:
+        """The observation as tile coding reads it."""
+        return self._agent._read(observation)
+
+    def act(self, point: Floats) -> Any:
+        """An action for the world, drawn from the policy."""
+        agent = self._agent
+        chosen = motion_worlds.enter_then_act(
+            agent._learner_number, agent.config.rule_row.number, agent._behaviour, agent._run, agent._generator, point
+        )
+        return agent._actions.point(int(chosen))
+
+    def learn_then_act(
+        self, point: Floats, action: Any, reward: float, next_point: Floats, masked: bool, resume: Floats
+    ) -> Any:
+        """Learn from one transition of a Gymnasium world, then act where it goes on."""
+        agent = self._agent
+        chosen = motion_worlds.learn_on_tiles_then_act(
+            agent._learner_number, agent.config.rule_row.number, agent._behaviour, agent._run, agent._record,
+            agent._generator, agent.steps, agent._actions.one(action), reward, next_point, masked,
+            resume is not next_point, resume,
+        )  # fmt: skip
+        agent.steps += 1
+        return agent._actions.point(int(chosen))
+
+
+def as_compiled(world: Motion) -> MotionWorld:
+    """A world of motion as compiled loops take it."""
+    return MotionWorld(world.number, world.parameters, world.time_limit)
+
+
+@functools.cache
+def say_compiled(world: str) -> None:
+    """Say once per world that Gymnasium's own code is not used."""
+    print(f"perstep: {world} runs as compiled code with the same steps as Gymnasium's", file=sys.stderr, flush=True)
+
+
+def tile_coder(config: TileConfig, low: list[float], high: list[float]) -> TileCoder:
+    """The tile coder of a config, where the world has these bounds. A table that is too large is hashed."""
+    return _shared_coder(
+        low=tuple(low if config.low is None else config.low),
+        high=tuple(high if config.high is None else config.high),
+        tilings=config.tilings,
+        tiles=config.tiles if isinstance(config.tiles, int) else tuple(config.tiles),
+        wrap=tuple(config.wrap),
+        table_size=HASHED_FEATURES if config.table_size is None else config.table_size,
+    )
+
+
+_shared_coder = functools.lru_cache(maxsize=16)(TileCoder)  # agents of a study are many and short, their coder is one
+
+
+def box_bounds(space: Any, agent: str) -> tuple[list[float], list[float]]:
+    """The bounds of a Box, flattened; infinite ones are left to the tile coder to refuse."""
+    from gymnasium.spaces import Box
+
+    if not isinstance(space, Box):
+        raise TypeError(
+            f"{agent} reads boxes of numbers, but this world has {space}. Use perstep.QLearning for discrete observations."
+        )
+    return space.low.astype(float).ravel().tolist(), space.high.astype(float).ravel().tolist()
