@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ import perstep
 from perstep.agents.agent import Diverged
 from perstep.environments import access_control, two_loop
 from perstep.quantiles import huber_pulls, levels
+from perstep.tiles import TileCoder, active_tiles
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 
@@ -162,3 +164,59 @@ def test_probabilities_too_far_apart_are_not_called_solved():
     except ArithmeticError:
         return
     assert gain == pytest.approx(mdp.evaluate([1, 1]).average_reward, abs=1e-6)
+
+
+# --- Compiled code that cannot go astray
+
+
+def test_an_interval_too_narrow_for_its_tiles_is_refused():
+    with pytest.raises(
+        ValueError, match="low and high must be far enough apart for 256 steps between them, but dimension 1"
+    ):
+        perstep.ActorCritic("perstep/InvertedPendulum-v0", low=(-3.15, 0.0), high=(3.15, 1e-320))
+
+
+def test_no_point_is_outside_the_table_whatever_the_scale():
+    coder = TileCoder(low=(0.0, 0.0), high=(1.0, 1.0), tilings=4, tiles=3)
+    broken = coder.arrays._replace(scale=np.array([np.inf, np.nan]))
+    out = np.zeros(4, np.int64)
+    for x, y in itertools.product((0.0, 1e-300, 0.5, 1.0, np.nan, np.inf, -np.inf), repeat=2):
+        active_tiles(broken, np.array([x, y]), out)
+        assert ((out >= 0) & (out < coder.num_features)).all()
+
+
+def test_indices_of_a_world_cannot_be_written_to():
+    mdp = two_loop()
+    for array in (mdp.outcomes.next_state, mdp.world.alias, mdp.world.next_state, mdp.world.start_alias):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 99
+
+
+def test_one_agent_learns_in_one_thread_at_a_time():
+    agent, refused = perstep.QLearning("perstep/TwoLoop-v0", seed=1), []
+
+    def learn_again(busy):
+        try:
+            busy.learn(1)
+        except RuntimeError as error:
+            refused.append(str(error))
+        return False
+
+    agent.learn(1_000_000, callback=learn_again)
+    assert refused[0].startswith("This agent is already learning, in another thread or in its own callback.")
+    assert agent.learn(10).steps == agent.steps  # and goes on afterwards
+    started, stop = threading.Event(), threading.Event()
+
+    def until_stopped(_):
+        started.set()
+        return not stop.is_set()
+
+    busy = threading.Thread(target=agent.learn, args=(10**12,), kwargs={"callback": until_stopped})
+    busy.start()
+    try:
+        assert started.wait(60)
+        with pytest.raises(RuntimeError, match="already learning"):
+            agent.learn(1)
+    finally:
+        stop.set()
+        busy.join()

@@ -123,7 +123,11 @@ def _cells() -> list[Algorithm]:
     """Every rule with every learner that it fits."""
     return [
         _algorithm(
-            f"{rule.name}-{row.name}", rule.name, row.name, row.listings.get(rule.name, f"ours, after {rule.source}"), {}
+            f"{rule.name}-{row.name}",
+            rule.name,
+            row.name,
+            row.listings.get(rule.name, f"ours, after {rule.source}"),
+            {},
         )
         for row in LEARNERS.values()
         for rule in RULES.values()

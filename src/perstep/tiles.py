@@ -68,7 +68,7 @@ def active_tiles(tiling: Any, point: Any, out: Any) -> Any:
             q = tiling.last[d]
             clipped += x > tiling.high[d]
         elif x >= tiling.low[d]:
-            q = min(np.int64(steps), tiling.last[d])
+            q = max(np.int64(0), min(np.int64(steps), tiling.last[d]))  # the largest error of rounding must stay inside
         else:
             q = np.int64(0)
             clipped += 1
@@ -159,6 +159,14 @@ class TileCoder:
             ("wrap", tuple(sorted({int(d) for d in self.wrap}))),
         ):
             object.__setattr__(self, name, value)
+        with np.errstate(divide="ignore", over="ignore"):
+            scale = self.tilings * tiles / (high - low)
+        if not np.isfinite(scale).all():
+            d = int(np.argmin(np.isfinite(scale)))
+            raise ValueError(
+                f"low and high must be far enough apart for {self.tilings * int(tiles[d])} steps between them, but dimension "
+                f"{d} spans {low[d]} to {high[d]}. Widen the range."
+            )
         if self.table_size is None and self.full_size > LARGEST_TABLE:
             raise ValueError(
                 f"The full table of this coder would have {self.full_size} features. "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import os
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -76,6 +78,26 @@ class Snapshot:
 
 class Diverged(ArithmeticError):
     """Estimates that are NaN or infinite."""
+
+
+_LEARNING: set[int] = set()
+_GUARD = threading.Lock()
+
+
+@contextlib.contextmanager
+def _alone(agent: object) -> Iterator[None]:
+    """Refuse a second call of `learn` while one is running: compiled loops hold no lock, and two would corrupt the memory."""
+    with _GUARD:
+        if id(agent) in _LEARNING:
+            raise RuntimeError(
+                "This agent is already learning, in another thread or in its own callback. Wait for it, or make one agent for each "
+                "thread (perstep.learn_together runs several at once)."
+            )
+        _LEARNING.add(id(agent))
+    try:
+        yield
+    finally:
+        _LEARNING.discard(id(agent))
 
 
 class AgentHooks:
@@ -151,6 +173,12 @@ class Agent(ABC):
         `callback(agent)` is called several times a second; learning stops when it returns False. `snapshot_at`: step numbers
         (0 is the beginning) at which to keep a copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
         """
+        with _alone(self):
+            return self._learn(num_steps, progress, callback, snapshot_at)
+
+    def _learn(
+        self, num_steps: int, progress: bool | None, callback: Callback | None, snapshot_at: Iterable[int]
+    ) -> Self:
         end = self.steps + count("num_steps", num_steps, 0)
         named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
         wanted = sorted({step for step in named if self.steps <= step <= end})

@@ -116,7 +116,7 @@ class TileAgent(Agent):
             warnings.warn(
                 f"Some observations were outside the bounds {list(self.tiles.low)} to {list(self.tiles.high)} and were moved "
                 "to them. Give wider bounds with low=… and high=… if you do not want that. (agent.clipped counts them.)",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _follow(

@@ -63,7 +63,7 @@ def make_world(outcomes: Outcomes, initial: Floats) -> FiniteWorld:
     shape = outcomes.probability.shape
     accept, alias = alias_table(outcomes.probability.reshape(-1, shape[2]))
     start_accept, start_alias = alias_table(initial.reshape(1, -1))
-    return FiniteWorld(
+    world = FiniteWorld(
         accept=accept.reshape(shape),
         alias=alias.reshape(shape),
         next_state=outcomes.next_state,
@@ -73,6 +73,9 @@ def make_world(outcomes: Outcomes, initial: Floats) -> FiniteWorld:
         start_accept=start_accept[0],
         start_alias=start_alias[0],
     )
+    for name in ("alias", "next_state", "start_alias"):  # compiled loops use them as indices, without a check
+        getattr(world, name).flags.writeable = False
+    return world
 
 
 def alias_table(probability: Floats) -> tuple[Floats, NDArray[np.int32]]:
