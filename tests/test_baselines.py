@@ -331,8 +331,9 @@ def test_an_algorithm_is_what_its_name_says():
 @pytest.mark.parametrize(
     ("agent", "settings", "words"),
     [
-        ("QLearning", {"discount": 1.5}, "discount must be a finite number between 0 and 1, got 1.5"),
-        ("QLearning", {"discount": float("nan")}, "discount must be a finite number between 0 and 1"),
+        ("QLearning", {"discount": 1.5}, "discount must be a finite number above 0 and at most 1, got 1.5"),
+        ("QLearning", {"discount": float("nan")}, "discount must be a finite number above 0 and at most 1"),
+        ("QLearning", {"gamma": 0.9}, "There is no setting of QLearning, 'gamma': it is called 'discount' here."),
         ("QLearning", {"centered": 0}, "centered must be True or False, got 0"),
         (
             "QLearning",

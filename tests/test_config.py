@@ -74,7 +74,7 @@ def test_epsilon(value):
 @pytest.mark.parametrize("config", [*CONFIGS, DeepQConfig])
 @pytest.mark.parametrize("value", [-0.001, 1.001, 5, *NO_NUMBERS])
 def test_discount(config, value):
-    assert "between 0 and 1" in refused(config, "discount", value)
+    assert "above 0 and at most 1" in refused(config, "discount", value)
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, DeepQConfig])

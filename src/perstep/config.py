@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from perstep.errors import unknown
+from perstep.errors import UnknownName, unknown
 from perstep.policies import BOOTSTRAPS
 from perstep.rules import RULES, Rule, Schedule
 from perstep.schedules import Decay, as_decay, is_finite
@@ -21,7 +21,8 @@ def number(name: str, value: object, low: float, high: float = math.inf, *, abov
     if is_finite(value) and (low < value if above else low <= value) and value <= high:  # type: ignore[operator]
         return float(value)  # type: ignore[arg-type]
     least = f"above {low:g}" if above else f"{low:g} or more"
-    span = least if high == math.inf else f"between {low:g} and {high:g}"
+    most = f"above {low:g} and at most {high:g}" if above else f"between {low:g} and {high:g}"
+    span = least if high == math.inf else most
     raise ValueError(f"{name} must be a finite number {span}, got {value!r}.")
 
 
@@ -36,6 +37,21 @@ def choice(name: str, value: object, known: Iterable[str]) -> None:
     """Refuse `value` unless it is one of the known names."""
     if not isinstance(value, str) or value not in known:
         raise unknown(name, value, known)
+
+
+CALLED_ELSEWHERE = {
+    "gamma": "discount",
+    "learning_rate": "step_size",
+    "alpha": "step_size",
+    "buffer_size": "replay_capacity",
+    "train_freq": "update_every",
+    "tau": "target_step_size",
+    "exploration_final_eps": "epsilon",
+    "exploration_initial_eps": "initial_epsilon",
+    "n_quantiles": "num_quantiles",
+    "max_grad_norm": "gradient_clip",
+}
+"""Names of settings in other libraries → ours."""
 
 
 @contextlib.contextmanager
@@ -120,7 +136,7 @@ class LearnerConfig:
         if not self.centered and self.discount == 1.0 and self.termination == "continue":
             raise ValueError(
                 "With centered=False and discount=1 the values of a task that goes on grow without bound. "
-                "Use a discount below 1, centered=True, or termination='mask'."
+                "Use a discount below 1 or centered=True; termination='mask' if all episodes end."
             )
 
     def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
@@ -181,6 +197,8 @@ class LearnerConfig:
         for name in settings:
             if name not in names:
                 owner = f"setting of {cls.__name__.removesuffix('Config')},"
+                if (ours := CALLED_ELSEWHERE.get(name)) in names:
+                    raise UnknownName(f"There is no {owner} {name!r}: it is called {ours!r} here.")
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
         return cls(**settings)
 

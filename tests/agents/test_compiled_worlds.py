@@ -319,3 +319,23 @@ def test_a_place_is_not_taken_over_into_another_world(tmp_path):
     position, velocity = again._motion[1].state
     assert -0.6 <= position <= -0.4  # where its episodes start
     assert velocity == 0.0
+
+
+def test_changed_physics_and_bounds_are_saved(tmp_path):
+    env = gymnasium.make("CartPole-v1")
+    env.unwrapped.gravity, env.unwrapped.force_mag = 30.0, 3.0
+    agent = perstep.ActorCritic(env, seed=1, low=(-2.4, -9.0, -0.3, -9.0), high=(2.4, 9.0, 0.3, 9.0)).learn(300)
+    agent.save(tmp_path / "agent.safetensors")
+    again = perstep.load(tmp_path / "agent.safetensors")
+    np.testing.assert_array_equal(again._motion[0].parameters, agent._motion[0].parameters)
+    assert again.tiles == agent.tiles
+    np.testing.assert_array_equal(again.learn(300)._run.weights.critic, agent.learn(300)._run.weights.critic)
+
+
+def test_a_saved_agent_goes_on_in_a_wrapped_world(tmp_path):
+    """The bounds of its tiles are those of the file: CartPole itself has none, and the wrapper hides the compiled ones."""
+    perstep.ActorCritic("CartPole-v1", seed=1).learn(300).save(tmp_path / "agent.safetensors")
+    wrapped = TransformReward(gymnasium.make("CartPole-v1"), lambda reward: 2 * reward)
+    again = perstep.load(tmp_path / "agent.safetensors", env=wrapped)
+    assert again.compiled_world is None
+    assert again.learn(100).steps == 400

@@ -28,7 +28,7 @@ from perstep.deep.observations import Observations, observations_of
 from perstep.deep.replay import Replay
 from perstep.distribution import Distribution
 from perstep.environments.gym_env import FiniteMDPEnv
-from perstep.environments.spaces import Numbering, numbering
+from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
@@ -151,9 +151,7 @@ class NetworkAgent(Agent):
             actions = Numbering.from_json(spaces["actions"])
             return observations, actions, bool(spaces["stacked"]), int(spaces["num_envs"])
         action_space = env.single_action_space if vector else env.action_space
-        observations, found = observations_of(single_space(env)), numbering(action_space)
-        if found is None or found.kind != "Discrete":
-            raise TypeError(f"{type(self).__name__} needs a Discrete action space, but this world has {action_space}.")
+        observations, found = observations_of(single_space(env)), discrete_actions(action_space, type(self).__name__)
         wanted = self.config.stacked_frames
         stacked = stacks_frames(env) if wanted is None else wanted
         return observations, found, stacked, vector.num_envs if vector else 1

@@ -18,7 +18,7 @@ from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
-from perstep.environments.spaces import Numbering, numbering
+from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.policies import BOOTSTRAPS, GREEDY
@@ -143,17 +143,14 @@ class TabularAgent(Agent):
         if (absent := self._opened.absent) is not None:
             return Numbering.from_json(absent.spaces["states"]), Numbering.from_json(absent.spaces["actions"])
         env = self._opened.env
-        states, actions = numbering(env.observation_space), numbering(env.action_space)
-        name = type(self).__name__
+        states, name = numbering(env.observation_space), type(self).__name__
         if states is None:
             raise TypeError(
                 f"{name} keeps a row for every state and needs discrete observations, but this world has "
                 f"{env.observation_space}. perstep.ActorCritic and perstep.TileQ take bounded boxes, perstep.DeepQ images and "
                 "vectors."
             )
-        if actions is None or actions.kind != "Discrete":
-            raise TypeError(f"{name} needs a Discrete action space, but this world has {env.action_space}.")
-        return states, actions
+        return states, discrete_actions(env.action_space, name)
 
     def _spaces(self) -> dict[str, Any]:
         return {"states": self._states.to_json(), "actions": self._actions.to_json()}

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from perstep import linear, rules, storage
-from perstep.agents.agent import KEPT_REWARDS, LONGEST, Agent, AgentHooks, Evaluation, Floats
-from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, under, within
+from perstep.agents.agent import FORMAT, KEPT_REWARDS, LONGEST, Agent, AgentHooks, Evaluation, Floats
+from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, under, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import TileConfig
 from perstep.environments.motion import Motion
-from perstep.environments.spaces import Numbering, numbering
+from perstep.environments.spaces import Numbering, discrete_actions
 from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
@@ -172,14 +172,12 @@ class TileAgent(Agent):
             )
         if absent is not None:
             low, high = absent.spaces["low"], absent.spaces["high"]
-            actions: Numbering | None = Numbering.from_json(absent.spaces["actions"])
+            actions = Numbering.from_json(absent.spaces["actions"])
         else:
             low, high = box_bounds(env.observation_space, name)
             if (motion := self._opened.motion) is not None:  # whose bounds are finite
                 low, high = list(motion.low), list(motion.high)
-            actions = numbering(env.action_space)
-        if actions is None or actions.kind != "Discrete":
-            raise TypeError(f"{name} needs a Discrete action space, but this world has {env.action_space}.")
+            actions = discrete_actions(env.action_space, name)
         coder = tile_coder(config, low, high)
         if coder.dimensions != len(low):
             raise ValueError(
@@ -232,13 +230,14 @@ class TileAgent(Agent):
 
     def _restore_physics(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Take over constants of the world that had been changed, unless the caller has given a world."""
-        if metadata.get("world_is_given") or "physics" not in arrays:
+        if metadata["world_is_given"] or metadata["format"] != FORMAT:  # format 2 had no constants
             return
         assert self._motion is not None
         world, place = self._motion
-        has_shape(arrays, "physics", *world.parameters.shape)
-        finite_numbers("physics", arrays["physics"])
-        self._motion = world._replace(parameters=np.array(arrays["physics"], np.float64)), place
+        constants = world.parameters.copy()
+        put("physics", constants, arrays)
+        finite_numbers("physics", constants)
+        self._motion = world._replace(parameters=constants), place
 
     @classmethod
     def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:

@@ -84,6 +84,17 @@ class Numbering:
         return tuple(np.moveaxis(np.asarray(point), -1, 0)) if self.kind == "MultiDiscrete" else tuple(point)
 
 
+def discrete_actions(space: Any, agent: str) -> Numbering:
+    """The numbers of the actions; a TypeError for a space that is not Discrete."""
+    found = numbering(space)
+    if found is None or found.kind != "Discrete":
+        raise TypeError(
+            f"{agent} needs a Discrete action space, but this world has {space}. No agent of perstep chooses among others: "
+            "offer a few actions by number, with a gymnasium.ActionWrapper."
+        )
+    return found
+
+
 def numbering(space: Any) -> Numbering | None:
     """The numbering of a Gymnasium space; None if the space is not discrete."""
     from gymnasium import spaces
