@@ -126,7 +126,7 @@ class Results:
         return frame if set(frame["description"]) == {study.description(setting)} else None
 
     def runs(self, study: Study, setting: Setting) -> pl.DataFrame:
-        """The successful runs of a configuration, for figures and claims. Raises MissingRuns if there are none."""
+        """The successful runs of a configuration, for figures and claims. Raises MissingRuns if no run succeeded."""
         frame = self.find(study, setting)
         if frame is None:
             raise MissingRuns(f"There are no results of {study.name} with {setting_name(setting)} in {self.folder}.")

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 
 from perstep.agents import QLearning
 from perstep.environments import FiniteMDP, NotUnichain, access_control, garnet, red_pill_blue_pill, two_loop
+from perstep.rules import RULES
 from perstep.schedules import Decay
 from perstep.studies.claims.claim import Claim
 from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, learn_in_stages, log_spaced_steps
@@ -65,7 +66,7 @@ def measure_gap(effort: Effort) -> list[Row]:
         for algorithm, settings in ALGORITHMS.items():
             for power in (0.8, 1.0) if algorithm == "D2 as printed" else (0.8,):
                 steps: dict[str, Any] = {"step_size": Decay(0.5 if power < 1 else 1.0, power)}
-                if settings["rule"] == "d2":
+                if RULES[settings["rule"]].has_reward_quantiles:
                     steps["reward_step_size"] = Decay(0.5, 0.6)
                 runs = max(2, effort.runs // 2)
                 agents = [QLearning(mdp, seed=run, **settings, **steps) for run in range(runs)]
