@@ -13,6 +13,14 @@ settings.register_profile("perstep", deadline=None, derandomize=bool(os.environ.
 settings.load_profile("perstep")
 
 
+@pytest.fixture(autouse=True)
+def preset(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most tests are about the paper's algorithms and name only what matters to them: agents then begin from its settings. Tests
+    of the defaults that people get are marked with `defaults`."""
+    if request.node.get_closest_marker("defaults") is None:
+        monkeypatch.setattr("perstep.presets.DEFAULT", "paper")
+
+
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training runs without figures, which take longer than such short runs."""

@@ -32,7 +32,7 @@ def new_run(rule, *, eta_b=0.0, n=N):
     weights = linear.weights(CODER.num_features, CODER.tilings, ACTIONS, n, 0.0)
     weights.critic[:] = rng.normal(size=weights.critic.shape)
     weights.actor[:] = rng.normal(size=weights.actor.shape)
-    rewards = rules.RewardEstimate(rng.normal(size=m), np.zeros(1), rules.levels(m))
+    rewards = rules.reward_estimate(m, 0.0)._replace(theta=rng.normal(size=m))
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
     room = linear.room(CODER.tilings, ACTIONS, n)
     work, none = rules.workspace(n, LAMBDA), linear.no_reference(CODER.tilings)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import perstep
 from perstep.compiled import compiled
 from perstep.recording import FILLED, PENDING, ROWS, WINDOW, History, new_record, note, note_end
-from perstep.rules import RewardEstimate, reward_estimate
+from perstep.rules import reward_estimate
 
 
 @compiled
@@ -25,7 +25,7 @@ def note_all(record, sequence, estimate):
 
 def recorded(sequence, window=1, rows=8):
     record = new_record(2, window, rows)
-    estimate = RewardEstimate(np.zeros(2), np.array([0.5]), np.array([0.25, 0.75]))
+    estimate = reward_estimate(2, 0.0)._replace(offset=np.array([0.5]))
     note_all(record, np.asarray(sequence, float), estimate)
     return record
 
@@ -91,7 +91,7 @@ def test_between_half_and_all_of_the_rows_are_filled(length, window, rows):
 def test_stretches_are_as_one(lengths, window):
     sequence = np.random.default_rng(sum(lengths)).normal(size=sum(lengths))
     record = new_record(2, window, 8)
-    estimate = RewardEstimate(np.zeros(2), np.array([0.5]), np.array([0.25, 0.75]))
+    estimate = reward_estimate(2, 0.0)._replace(offset=np.array([0.5]))
     for piece in np.split(sequence, np.cumsum(lengths)[:-1]):
         note_all(record, piece, estimate)
     for found, expected in zip(record, recorded(sequence, window, 8), strict=True):

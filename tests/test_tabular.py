@@ -34,7 +34,7 @@ def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1):
     columns = ACTIONS if learner == tabular.Q else 1
     values = rng.normal(size=(STATES, columns, n))
     table = tabular.Table(values, values.mean(-1), np.zeros((STATES, columns), np.int64))
-    rewards = rules.RewardEstimate(rng.normal(size=m), np.zeros(1), rules.levels(m))
+    rewards = rules.reward_estimate(m, 0.0)._replace(theta=rng.normal(size=m))
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
     none = np.array([rules.NO_REFERENCE, 0, 0])
     return tabular.LearnerState(table, rewards, rules.workspace(n), schedule, none)

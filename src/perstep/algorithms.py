@@ -108,9 +108,9 @@ class Algorithm:
         return self.learner.config
 
 
-DISCOUNTED = {"discount": 0.99, "centered": False, "termination": "mask"}
+DISCOUNTED = {"preset": "paper", "discount": 0.99, "centered": False, "termination": "mask"}
 """The usual discounted algorithms: no average is subtracted, and the value after the end of an episode is 0."""
-CENTERED = {"discount": 0.99, "centered": True}
+CENTERED = {"preset": "paper", "discount": 0.99, "centered": True}
 """Reward centering: the average is subtracted, and the values are still discounted."""
 
 

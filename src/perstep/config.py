@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+from perstep import presets
 from perstep.errors import UnknownName, unknown
 from perstep.policies import BOOTSTRAPS
-from perstep.rules import RULES, Rule, Schedule
+from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
 from perstep.schedules import Decay, as_decay, is_finite
 
 
@@ -54,6 +55,16 @@ CALLED_ELSEWHERE = {
 """Names of settings in other libraries → ours."""
 
 
+OVERRIDES = {
+    "reward_ratio": ("reward_step_size",),
+    "offset_ratio": ("average_step_size",),
+    "initial_average_reward": ("scale_free", "first_average"),
+    "epsilon": ("exploration",),
+    "bootstrap": ("exploration",),
+}
+"""A setting that is named → settings of a preset that would make it void."""
+
+
 @contextlib.contextmanager
 def naming(setting: str) -> Iterator[None]:
     """Let an error about a value say which setting gave it."""
@@ -71,8 +82,11 @@ def switch(name: str, value: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerConfig:
-    """What every learner has in common."""
+    """What every learner has in common. The fields' own values are those of the preset "paper"."""
 
+    preset: str = "paper"
+    """Where settings that are not named come from: "steady" (an agent's default), "changing" for a world that changes, or
+    "paper"."""
     rule: str = "d2"
     """What a transition does to the estimates: "differential", "d2", "d3" or "rvi"."""
     step_size: float | Decay = 2e-3
@@ -82,7 +96,10 @@ class LearnerConfig:
     reward_step_size: float | Decay | None = None
     """α_θ itself, for two separate timescales; overrides reward_ratio. It falls with the number of steps."""
     offset_ratio: float = 0.0
-    """η_b of the learned offset of d2, our correction of its bias; 0 is the paper's algorithm."""
+    """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm."""
+    average_step_size: float | Decay | None = None
+    """The step by which R̄ follows δ on greedy steps, falling with the number of steps. It overrides offset_ratio, and the
+    step of rules without reward quantiles. None is the paper."""
     discount: float = 1.0
     """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
     centered: bool = True
@@ -93,12 +110,19 @@ class LearnerConfig:
     """m alone."""
     num_return_quantiles: int | None = None
     """n alone."""
+    return_mean: Literal["quantiles", "delta"] = "quantiles"
+    """How the mean of d3's return quantiles moves: by their own pulls, as in the paper, or by δ, as the value of d2 does."""
+    scale_free: bool = False
+    """Whether the steps of quantiles and λ are in units of the rewards seen, and the first rewards give the first estimates."""
+    first_average: Literal["mean", "best"] = "mean"
+    """With scale_free, the first R̄: the mean of the first rewards, or the best one, an optimist's guess."""
     initial_average_reward: float = 0.0
-    """First guess of the average reward and of all reward quantiles."""
+    """First guess of the average reward and of all reward quantiles; without scale_free."""
     initial_value: float = 0.0
     """First guess of every value."""
-    termination: Literal["continue", "mask"] = "continue"
-    """At the end of an episode: "continue" to the next start as an ordinary transition, or "mask" the bootstrap."""
+    termination: Literal["continue", "mask", "stop"] = "continue"
+    """At the end of an episode: "continue" to the next start as an ordinary transition, "mask" the bootstrap, or "stop": no
+    rewards come after it, which is worth −R̄/(1 − γ) where R̄ is subtracted."""
     reset_cost: float = 0.0
     """Subtracted from the reward whenever an episode ends."""
     seed: int = 0
@@ -106,7 +130,11 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         choice("rule", self.rule, RULES)
-        for name in ("step_size", "reward_step_size"):
+        choice("preset", self.preset, presets.PRESETS)
+        choice("return_mean", self.return_mean, ("quantiles", "delta"))
+        choice("first_average", self.first_average, ("mean", "best"))
+        switch("scale_free", self.scale_free)
+        for name in ("step_size", "reward_step_size", "average_step_size"):
             step = getattr(self, name)
             if not isinstance(step, Decay) and (step is not None or name == "step_size"):
                 self._number(name, 0.0, above=True)
@@ -117,7 +145,7 @@ class LearnerConfig:
                 self._count(name, 1)
         for name in ("initial_average_reward", "initial_value", "reset_cost"):
             self._number(name, -math.inf, above=True)
-        choice("termination", self.termination, ("continue", "mask"))
+        choice("termination", self.termination, ("continue", "mask", "stop"))
         self._count("seed", 0)
         self._number("discount", 0.0, 1.0, above=True)
         switch("centered", self.centered)
@@ -128,6 +156,11 @@ class LearnerConfig:
             raise ValueError(
                 "offset_ratio corrects the average that is subtracted from undiscounted rewards. Use it with centered=True and "
                 "discount=1, or set offset_ratio=0."
+            )
+        if self.termination == "stop" and self.centered and self.discount == 1.0:
+            raise ValueError(
+                "With termination='stop' the value after an end is −R̄/(1 − γ), so it needs a discount below 1. "
+                "Use discount=0.99, or termination='continue'."
             )
         if self.rule_row.average_is_read_from_values and not (self.centered and self.discount == 1.0):
             raise ValueError(
@@ -171,11 +204,44 @@ class LearnerConfig:
     def schedule(self) -> Schedule:
         """All step sizes of a run, as numbers for compiled code."""
         decay = self.value_decay
-        by_visits = (
-            self.rule_row.average_moves_with_value and self.centered
-        )  # otherwise R̄ follows the rewards themselves
+        by_visits = self.rule_row.average_moves_with_value and not self.average_follows_rewards
+        theta = self.value_decay if self.reward_step_size is None else as_decay(self.reward_step_size)
+        average = None if self.average_step_size is None else as_decay(self.average_step_size)
+        follows = average is not None and self.centered and self.discount == 1.0  # otherwise δ says nothing about R̄
         return Schedule(
-            decay.scale, decay.power, self.theta_scale, self.theta_power, self.offset_ratio, theta_by_visits=by_visits
+            decay.scale,
+            decay.power,
+            self.theta_scale,
+            self.theta_power,
+            self.offset_ratio,
+            theta_by_visits=by_visits,
+            value_delay=decay.delay,
+            theta_delay=theta.delay,
+            average_scale=average.scale if average is not None and follows else 0.0,
+            average_power=average.power if average is not None and follows else 0.0,
+            average_delay=average.delay if average is not None and follows else 1.0,
+            moves_theta=not self.rule_row.has_reward_quantiles,
+            scale_free=self.scale_free,
+            optimistic=self.first_average == "best",
+        )
+
+    @property
+    def average_follows_rewards(self) -> bool:
+        """Whether R̄ of a rule without reward quantiles is the running mean of the rewards. δ tells nothing about the average
+        where it is not subtracted, and little where values are discounted."""
+        return not self.centered or (self.scale_free and self.discount < 1.0)
+
+    @property
+    def workspace(self) -> Workspace:
+        """Memory for the pulls on a value, and how they are pulled."""
+        return workspace(
+            self.value_size,
+            getattr(self, "huber", 0.0),
+            self.discount,
+            self.centered,
+            stops=self.termination == "stop" and self.centered,
+            follows_rewards=self.average_follows_rewards,
+            mean_by_delta=self.return_mean == "delta" and self.rule_row.has_return_quantiles,
         )
 
     @property
@@ -192,7 +258,7 @@ class LearnerConfig:
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> Self:
-        """The settings as a config; an unknown name is refused with the nearest known one."""
+        """The settings as a config, others from the preset; an unknown name is refused with the nearest known one."""
         names = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in names:
@@ -200,7 +266,18 @@ class LearnerConfig:
                 if (ours := CALLED_ELSEWHERE.get(name)) in names:
                     raise UnknownName(f"There is no {owner} {name!r}: it is called {ours!r} here.")
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
-        return cls(**settings)
+        choice("preset", settings.get("preset", presets.DEFAULT), presets.PRESETS)
+        return cls(**cls.preset_settings(settings))
+
+    @classmethod
+    def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
+        """What is named, and what the preset says of the rest, unless it contradicts what is named."""
+        preset = named.get("preset", presets.DEFAULT)
+        rest = presets.defaults(cls.__name__, preset)
+        for name, overridden in OVERRIDES.items():
+            if name in named:
+                rest = {other: value for other, value in rest.items() if other not in overridden}
+        return {**rest, **named, "preset": preset}
 
     def settings(self) -> dict[str, Any]:
         """The settings by name."""
@@ -213,7 +290,8 @@ class LearnerConfig:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """The inverse of to_json."""
-        return cls.of({name: Decay(**v) if isinstance(v, dict) else v for name, v in values.items()})
+        plain = {name: Decay(**v) if isinstance(v, dict) else v for name, v in values.items()}
+        return cls.of({"preset": "paper", **plain})  # what an older file does not name is as it was then
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +346,7 @@ class TileConfig(LearnerConfig):
     def value_decay(self) -> Decay:
         """α as a schedule."""
         decay = as_decay(self.step_size)
-        return Decay(decay.scale / self.tilings, decay.power) if self.divide_by_tilings else decay
+        return Decay(decay.scale / self.tilings, decay.power, decay.delay) if self.divide_by_tilings else decay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,6 +418,17 @@ class ActionValueConfig(LearnerConfig):
 @dataclass(frozen=True, kw_only=True)
 class QLearningConfig(ActionValueConfig):
     """Settings of QLearning."""
+
+    exploration: Literal["epsilon", "curiosity"] = "epsilon"
+    """How it explores: by random actions with probability epsilon, as in the paper, or by expeditions to what it knows least
+    (curiosity.py), whose share falls with time."""
+    least_exploration: float = 0.0
+    """The share of expeditions that remains for ever; above 0 for a world that changes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("exploration", self.exploration, ("epsilon", "curiosity"))
+        self._number("least_exploration", 0.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 from perstep.compiled import compiled, inlined
 from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
 from perstep.randomness import draw
-from perstep.rules import MEAN, NO_REFERENCE, RewardEstimate, Schedule, Workspace, apply_rule, steps_now, value_of
+from perstep.rules import (
+    MEAN,
+    NO_REFERENCE,
+    RewardEstimate,
+    Schedule,
+    Workspace,
+    apply_rule,
+    look_at,
+    nothing_follows,
+    steps_now,
+    value_after_end,
+    value_of,
+)
 from perstep.tiles import Tiling, active_tiles
 
 Floats = NDArray[np.float64]
@@ -232,8 +244,9 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
     weights, room = run.weights, run.room
     look_ahead(ACTOR_CRITIC, rule, run, next_point)
-    bootstrap = run.work.nothing if masked else room.numbers[0]
-    steps = steps_now(run.schedule, clock, clock)
+    bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[0]
+    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work))
+    steps = steps_now(run.schedule, clock, clock, run.rewards.units, True)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
     scatter(weights.critic[0], weights.active, steps.value, run.work.pull)
     scale = run.policy_ratio * steps.value * delta
@@ -256,11 +269,13 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
     look_ahead(TILE_Q, rule, run, next_point)
     following = epsilon_greedy(room.scores, epsilon, generator) if kind == SAMPLED else -1
     best = greedy(room.scores) if kind == GREEDY else max(following, 0)
-    bootstrap = run.work.nothing if masked else room.numbers[best]
+    bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[best]
     if kind == EXPECTED and not masked:
         run.work.mixed[0] = epsilon_greedy_mean(room.scores, epsilon)
         bootstrap = run.work.mixed
-    steps = steps_now(run.schedule, clock, clock)
+    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work))
+    counts = run.schedule.average_scale > 0.0 and action == greedy(weights.scores)
+    steps = steps_now(run.schedule, clock, clock, run.rewards.units, counts)
     apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
     scatter(weights.critic[action], weights.active, steps.value, run.work.pull)
     if run.reference.kind[0] != NO_REFERENCE:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from perstep.compiled import inlined
 from perstep.quantiles import huber_pulls, levels, mean, quantile_pulls, track
 from perstep.schedules import step_size
+from perstep.units import FIRST, begin, new_units, return_unit, reward_unit, see
 
 Floats = NDArray[np.float64]
 
@@ -33,8 +34,10 @@ class RewardEstimate(NamedTuple):
     """The estimate of the reward per step: R̄ is the mean of θ plus the offset."""
 
     theta: Floats  # (m,) reward quantiles; (1,) for a rule that learns the average alone
-    offset: Floats  # (1,) b, zero unless `offset_ratio` is set
+    offset: Floats  # (1,) b, zero unless it is learnt
     tau: Floats  # (m,)
+    units: Floats  # the spreads of what was seen (units.py)
+    first: Floats  # (128,) the first rewards, in order; empty where the first estimates are given
 
 
 class Workspace(NamedTuple):
@@ -43,12 +46,15 @@ class Workspace(NamedTuple):
     pull: Floats  # (n,)
     ordered: Floats  # (n + 2,)
     tau: Floats  # (n,)
-    nothing: Floats  # (n,) zeros: the bootstrap of a masked end
+    nothing: Floats  # (n,) the bootstrap of a masked end: zeros, unless `stops`
     sums: Floats  # (n + 1,)
     mixed: Floats  # (n,) the bootstrap of a learner that averages over actions
     huber: float  # λ of the quantile Huber loss; 0 for the quantile loss itself
     discount: float  # γ; 1 is the paper
     centered: bool  # whether R̄ is subtracted from the reward; True is the paper
+    follows_rewards: bool  # whether R̄ of `differential` is the running mean of the rewards; False is the paper
+    stops: bool  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ), which is 0 without centering
+    mean_by_delta: bool  # whether the mean of return quantiles moves by δ, as a single value does; False is the paper
 
 
 class Steps(NamedTuple):
@@ -57,6 +63,8 @@ class Steps(NamedTuple):
     value: float  # α
     theta: float  # α_θ
     offset: float  # η_b α
+    reward_unit: float = 1.0  # the unit of θ and its steps; 1 is the paper
+    value_unit: float = 1.0  # the unit of return quantiles and their steps; 1 is the paper
 
 
 class Schedule(NamedTuple):
@@ -68,14 +76,36 @@ class Schedule(NamedTuple):
     theta_power: float
     offset_ratio: float
     theta_by_visits: bool  # whether α_θ falls with the visits of the entry (see Rule.average_moves_with_value)
+    value_delay: float = 1.0
+    theta_delay: float = 1.0
+    average_scale: float = 0.0  # above 0: R̄ follows δ with this schedule, by the clock and on greedy steps only
+    average_power: float = 0.0
+    average_delay: float = 1.0
+    moves_theta: bool = False  # whether that schedule moves θ itself, for rules without reward quantiles
+    scale_free: bool = False  # whether steps are in the units of what was seen
+    optimistic: bool = False  # whether the first R̄ is the largest of the first rewards, instead of their mean
 
 
-def reward_estimate(num_quantiles: int, initial: float) -> RewardEstimate:
-    """θ at its initial guess, no offset."""
-    return RewardEstimate(np.full(num_quantiles, float(initial)), np.zeros(1), levels(num_quantiles))
+def reward_estimate(num_quantiles: int, initial: float, scale_free: bool = False) -> RewardEstimate:
+    """θ at its initial guess, no offset, nothing seen. `scale_free`: the first rewards give the first estimates."""
+    return RewardEstimate(
+        np.full(num_quantiles, float(initial)),
+        np.zeros(1),
+        levels(num_quantiles),
+        new_units(),
+        np.zeros(FIRST if scale_free else 0),
+    )
 
 
-def workspace(num_quantiles: int, huber: float = 0.0, discount: float = 1.0, centered: bool = True) -> Workspace:
+def workspace(
+    num_quantiles: int,
+    huber: float = 0.0,
+    discount: float = 1.0,
+    centered: bool = True,
+    follows_rewards: bool = False,
+    stops: bool = False,
+    mean_by_delta: bool = False,
+) -> Workspace:
     """Memory for the pulls on one value of `num_quantiles` numbers, and how they are pulled."""
     n = num_quantiles
     return Workspace(
@@ -88,22 +118,59 @@ def workspace(num_quantiles: int, huber: float = 0.0, discount: float = 1.0, cen
         huber=huber,
         discount=discount,
         centered=centered,
+        follows_rewards=follows_rewards or not centered,
+        stops=stops,
+        mean_by_delta=mean_by_delta,
     )
 
 
 @inlined
-def steps_now(schedule: Any, visits: Any, clock: Any) -> Any:
-    """The steps of one transition: α by the visits of the entry, α_θ by the clock or by the visits as the rule asks."""
-    alpha = step_size(schedule.value_scale, schedule.value_power, visits)
+def look_at(rewards: Any, schedule: Any, reward: Any, ended: Any, after_end: Any) -> None:
+    """Before a rule: let the units see the reward, and the first rewards give the first estimates."""
+    if schedule.scale_free:
+        see(rewards.units, reward, after_end, ended)
+        begin(rewards.units, rewards.first, rewards.theta, rewards.offset, rewards.tau, reward, schedule.optimistic)
+
+
+@inlined
+def steps_now(schedule: Any, visits: Any, clock: Any, units: Any, counts: Any) -> Any:
+    """The steps of one transition: α by the visits of the entry, α_θ by the clock or by the visits as the rule asks.
+
+    `counts`: whether R̄ may follow its δ, where it has a schedule of its own: the action was the greedy one.
+    """
+    alpha = step_size(schedule.value_scale, schedule.value_power, schedule.value_delay, visits)
     counted = visits if schedule.theta_by_visits else clock
-    alpha_theta = step_size(schedule.theta_scale, schedule.theta_power, counted)
-    return Steps(alpha, alpha_theta, schedule.offset_ratio * alpha)
+    alpha_theta = step_size(schedule.theta_scale, schedule.theta_power, schedule.theta_delay, counted)
+    offset = schedule.offset_ratio * alpha
+    if schedule.average_scale > 0.0:
+        offset = step_size(schedule.average_scale, schedule.average_power, schedule.average_delay, clock)
+        offset = offset if counts else 0.0
+        alpha_theta = offset if schedule.moves_theta else alpha_theta
+    if schedule.scale_free:
+        return Steps(alpha, alpha_theta, offset, reward_unit(units), return_unit(units))
+    return Steps(alpha, alpha_theta, offset, 1.0, 1.0)
 
 
 @inlined
 def average_reward(rewards: Any) -> Any:
     """R̄ = (1/m) Σ θ_i + b."""
     return mean(rewards.theta) + rewards.offset[0]
+
+
+@inlined
+def value_after_end(rewards: Any, work: Any) -> Any:
+    """What comes after an end where rewards stop, in values from which R̄ is taken off: Σ γ^k (0 − R̄)."""
+    return -average_reward(rewards) / (1.0 - work.discount) if work.stops else 0.0
+
+
+@inlined
+def nothing_follows(rewards: Any, work: Any) -> Any:
+    """The bootstrap of a masked end."""
+    if work.stops:
+        value = value_after_end(rewards, work)
+        for j in range(work.nothing.shape[0]):
+            work.nothing[j] = value
+    return work.nothing
 
 
 @inlined
@@ -114,9 +181,9 @@ def surplus(reward: Any, average: Any, work: Any) -> Any:
 
 @inlined
 def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄. Without centering, R̄ is the running mean of the rewards."""
+    """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
     delta = surplus(reward, rewards.theta[0], work) + work.discount * bootstrap[0] - estimate[0]
-    rewards.theta[0] += steps.theta * (delta if work.centered else reward - rewards.theta[0])
+    rewards.theta[0] += steps.theta * (reward - rewards.theta[0] if work.follows_rewards else delta)
     work.pull[0] = delta
     return delta
 
@@ -124,7 +191,7 @@ def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps
 @inlined
 def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Alg. 3–5: θ, then R̄, then δ with the new R̄. The offset is ours (docs/decisions/0001-learned-offset.md)."""
-    track(rewards.theta, rewards.tau, reward, steps.theta)
+    track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
     delta = surplus(reward, average_reward(rewards), work) + work.discount * bootstrap[0] - estimate[0]
     rewards.offset[0] += steps.offset * delta
     work.pull[0] = delta
@@ -134,14 +201,23 @@ def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, wor
 @inlined
 def d3(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
-    track(rewards.theta, rewards.tau, reward, steps.theta)
+    track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
     shift = surplus(reward, average_reward(rewards), work)
     gamma = work.discount
     if work.huber > 0.0:
-        huber_pulls(shift, gamma, bootstrap, estimate, work.tau, work.huber, work.ordered, work.sums, work.pull)
+        width = work.huber * steps.value_unit
+        huber_pulls(shift, gamma, bootstrap, estimate, work.tau, width, work.ordered, work.sums, work.pull)
     else:
         quantile_pulls(shift, gamma, bootstrap, estimate, work.tau, work.ordered, work.pull)
-    return shift + gamma * mean(bootstrap) - mean(estimate)
+    delta = shift + gamma * mean(bootstrap) - mean(estimate)
+    if steps.offset > 0.0:
+        rewards.offset[0] += steps.offset * delta
+    unit = 1.0 if work.huber > 0.0 else steps.value_unit  # λ is in units already
+    middle, shared = (mean(work.pull), delta) if work.mean_by_delta else (0.0, 0.0)
+    if work.mean_by_delta or unit != 1.0:
+        for j in range(work.pull.shape[0]):
+            work.pull[j] = unit * (work.pull[j] - middle) + shared
+    return delta
 
 
 @inlined
@@ -250,6 +326,7 @@ RULES: dict[str, Rule] = {
             kernel=d3,
             has_reward_quantiles=True,
             has_return_quantiles=True,
+            has_offset=True,
             best_by="online",
             setting_labels={**QUANTILE_SETTINGS, "step_size": "Differential Return Quantile Step Size"},
             line={"color": ORANGE, "linestyle": (0, (1, 0.8))},

@@ -1,4 +1,4 @@
-"""Step sizes: constant, or falling as c / (1 + ν)^p with the visits ν; and the paper's assumptions on them as checks (App. B)."""
+"""Step sizes: constant, or falling as c / (1 + ν/d)^p with the visits ν; and the paper's assumptions on them as checks (App. B)."""
 
 from __future__ import annotations
 
@@ -12,24 +12,30 @@ from perstep.compiled import compiled
 
 @dataclass(frozen=True)
 class Decay:
-    """The step size scale / (1 + ν)^power after ν earlier visits; power 0 is a constant."""
+    """The step size scale / (1 + ν/delay)^power after ν earlier visits; power 0 is a constant."""
 
     scale: float
     """c, the first step."""
     power: float = 1.0
     """p, how fast it falls."""
+    delay: float = 1.0
+    """d, the number of visits after which it begins to fall."""
 
     def __post_init__(self) -> None:
         if not (is_finite(self.scale) and self.scale > 0):
             raise ValueError(f"A step size must be a finite number above 0, got {self.scale!r}. Try 0.01.")
         if not (is_finite(self.power) and self.power >= 0):
             raise ValueError(f"The power of a decaying step size must be 0 or more, got {self.power!r}. Try 1.0.")
-        for name in ("scale", "power"):  # kernels would be compiled anew for an int
+        if not (is_finite(self.delay) and self.delay > 0):
+            raise ValueError(
+                f"The delay of a decaying step size must be a number above 0, got {self.delay!r}. Try 1.0."
+            )
+        for name in ("scale", "power", "delay"):  # kernels would be compiled anew for an int
             object.__setattr__(self, name, float(getattr(self, name)))
 
     def __call__(self, visits: int) -> float:
         """The step after this many visits."""
-        return float(step_size(self.scale, self.power, visits))
+        return float(step_size(self.scale, self.power, self.delay, visits))
 
 
 def is_finite(value: object) -> bool:
@@ -46,11 +52,11 @@ def as_decay(step: float | Decay) -> Decay:
 
 
 @compiled
-def step_size(scale: Any, power: Any, visits: Any) -> Any:
-    """scale / (1 + ν)^power."""
+def step_size(scale: Any, power: Any, delay: Any, visits: Any) -> Any:
+    """scale / (1 + ν/delay)^power."""
     if power == 0.0:
         return scale
-    return scale / (1.0 + visits) ** power
+    return scale / (1.0 + visits / delay) ** power
 
 
 def assumptions(value: float | Decay, reward: float | Decay) -> dict[str, bool]:

@@ -12,8 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
+from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
-from perstep.rules import MEAN, NO_REFERENCE, PAIR, RewardEstimate, Schedule, Workspace, apply_rule, steps_now, value_of
+from perstep.rules import (
+    MEAN,
+    NO_REFERENCE,
+    PAIR,
+    RewardEstimate,
+    Schedule,
+    Workspace,
+    apply_rule,
+    look_at,
+    nothing_follows,
+    steps_now,
+    value_after_end,
+    value_of,
+)
 
 TD, Q, ANY_Q = 0, 1, 2  # ANY_Q: Q with any bootstrap, and with the average of `rvi`
 
@@ -26,6 +40,8 @@ class Table(NamedTuple):
         np.float64
     ]  # (S, A): the value that the rule reads from n numbers, kept so that a greedy look-up costs A
     visits: NDArray[np.int64]  # (S, A): ν, the number of updates of each entry
+    urges: NDArray[np.float64]  # (S, A): how much there is to discover (curiosity.py); empty without curiosity
+    mood: NDArray[np.int64]  # (3,): whether it explores now, actions chosen so far, entries visited so far
 
 
 class LearnerState(NamedTuple):
@@ -40,19 +56,33 @@ class LearnerState(NamedTuple):
     ]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
 
 
-def table(num_states: int, num_columns: int, num_quantiles: int, initial: float) -> Table:
+def table(num_states: int, num_columns: int, num_quantiles: int, initial: float, curious: bool = False) -> Table:
     """Every value at the same initial guess, nothing visited."""
     shape = (num_states, num_columns)
     values = np.full((*shape, num_quantiles), float(initial))
-    return Table(values, np.full(shape, float(initial)), np.zeros(shape, np.int64))
+    urges = np.full(shape if curious else (0, 0), GREATEST_URGE)
+    return Table(values, np.full(shape, float(initial)), np.zeros(shape, np.int64), urges, np.zeros(MOOD, np.int64))
 
 
 @inlined
-def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, bootstrap: Any) -> Any:
-    """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common."""
+def is_exploiting(run: Any, state: Any, action: Any) -> Any:
+    """Whether the action is the best one, and was not taken to explore; asked only where an average needs it."""
+    if run.schedule.average_scale == 0.0:
+        return False
+    return run.table.mood[EXPLORING] == 0 and action == greedy(run.table.scores[state])
+
+
+@inlined
+def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, bootstrap: Any, masked: Any,
+         counts: Any) -> Any:  # fmt: skip
+    """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common.
+
+    `counts`: whether the step may move an average that follows δ.
+    """
     entries = run.table
     estimate = entries.values[state, column]
-    steps = steps_now(run.schedule, entries.visits[state, column], clock)
+    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work))
+    steps = steps_now(run.schedule, entries.visits[state, column], clock, run.rewards.units, counts)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, estimate, steps, run.work)
     for j in range(estimate.shape[0]):
         estimate[j] += steps.value * run.work.pull[j]
@@ -64,8 +94,8 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
 @inlined
 def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_state: Any, masked: Any) -> Any:
     """Estimate V(S), bootstrap V(S′)."""
-    bootstrap = run.work.nothing if masked else run.table.values[next_state, 0]
-    return move(rule, run, clock, state, 0, reward, bootstrap)
+    bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, 0]
+    return move(rule, run, clock, state, 0, reward, bootstrap, masked, True)
 
 
 @inlined
@@ -74,8 +104,12 @@ def q_learning(
 ) -> Any:
     """Estimate Q(S, A), bootstrap Q(S′, a*)."""
     best = greedy(run.table.scores[next_state])
-    bootstrap = run.work.nothing if masked else run.table.values[next_state, best]
-    return move(rule, run, clock, state, action, reward, bootstrap)
+    bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, best]
+    counts = is_exploiting(run, state, action)
+    delta = move(rule, run, clock, state, action, reward, bootstrap, masked, counts)
+    if run.table.urges.shape[0] > 0:
+        grow_curious(run.table, state, action, next_state)
+    return delta
 
 
 @inlined
@@ -84,12 +118,14 @@ def any_q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rew
     """As q_learning, with the bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""
     scores = run.table.scores[next_state]
     column = following if kind == SAMPLED else greedy(scores)
-    bootstrap = run.work.nothing if masked else run.table.values[next_state, column]
+    bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, column]
     if kind == EXPECTED and not masked:
         run.work.mixed[0] = epsilon_greedy_mean(scores, epsilon)
         bootstrap = run.work.mixed
     before = run.table.scores[state, action]
-    delta = move(rule, run, clock, state, action, reward, bootstrap)
+    delta = move(rule, run, clock, state, action, reward, bootstrap, masked, is_exploiting(run, state, action))
+    if run.table.urges.shape[0] > 0:
+        grow_curious(run.table, state, action, next_state)
     if run.reference[0] != NO_REFERENCE:
         run.rewards.theta[0] = reference_value(run, before, state, action)
     return delta

@@ -18,7 +18,7 @@ ALPHA, ALPHA_THETA = 0.05, 0.085
 
 def estimate_of(theta, offset=0.0):
     theta = np.array(theta, float)
-    return rules.RewardEstimate(theta, np.array([offset]), rules.levels(len(theta)))
+    return rules.reward_estimate(len(theta), 0.0)._replace(theta=theta, offset=np.array([offset]))
 
 
 def settings(n=1, huber=1.0, tracking="batch-mean", dtype=torch.float64):

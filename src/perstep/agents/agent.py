@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Callback = Callable[[Any], bool | None]
 
-FORMAT = 3  # of saved files
+FORMAT = 4  # of saved files
 FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
 PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
 LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
@@ -126,7 +126,9 @@ class Agent(ABC):
         """Copies of the estimates at the steps that `learn(snapshot_at=…)` names."""
         self.may_diverge = False
         """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
-        self._rewards: RewardEstimate = rules.reward_estimate(config.theta_size, config.initial_average_reward)
+        self._rewards: RewardEstimate = rules.reward_estimate(
+            config.theta_size, config.initial_average_reward, config.scale_free
+        )
         self._record: Record = new_record(config.theta_size)
         self._generator = make_generator(config.seed)
         self._prediction_generator = make_generator(config.seed, 1)
@@ -153,8 +155,11 @@ class Agent(ABC):
         if not inspect.isabstract(cls) and "Config" in vars(cls):
             own = list(inspect.signature(cls.__init__).parameters.values())[1:-1]
             keyword = inspect.Parameter.KEYWORD_ONLY
+            shown = cls.Config.preset_settings({})
             settings = [
-                inspect.Parameter(field.name, keyword, default=field.default, annotation=field.type)
+                inspect.Parameter(
+                    field.name, keyword, default=shown.get(field.name, field.default), annotation=field.type
+                )
                 for field in fields(cls.Config)
             ]
             cls.__signature__ = inspect.Signature([*own, *settings])  # type: ignore[attr-defined]

@@ -14,9 +14,11 @@ from perstep.agents.agent import FORMAT, Agent
 from perstep.agents.arrays import has_shape
 from perstep.agents.lattice import AGENTS
 from perstep.agents.worlds import reopen, say_of_reset, start_anew
+from perstep.curiosity import MOOD
 from perstep.errors import unknown
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.tiles import LARGEST_TABLE
+from perstep.units import new_units
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -30,21 +32,22 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
     `env`: its world, where the file alone cannot give it. No code in the file is ever run.
     """
     arrays, metadata = storage.read(path)
-    if metadata.get("format") == OLD_FORMAT:
-        with _blaming(path):
-            arrays = from_old_format(arrays)
-    elif metadata.get("format") != FORMAT:
+    saved_as = metadata.get("format")
+    if saved_as not in (*OLD_FORMATS, FORMAT):
         raise storage.BadFile(
-            f"{path} has format {metadata.get('format')!r}, but this perstep reads the formats {OLD_FORMAT} and {FORMAT}. "
+            f"{path} has format {saved_as!r}, but this perstep reads the formats {min(OLD_FORMATS)} to {FORMAT}. "
             "Load it with the version of perstep that saved it."
         )
+    if saved_as in OLD_FORMATS:
+        with _blaming(path):
+            arrays = from_format_3(from_format_2(arrays) if saved_as == FORMAT_2 else arrays)
     kind = metadata.get("agent")
     if not isinstance(kind, str) or kind not in AGENTS:
         raise storage.BadFile(f"{path}: {unknown('agent', kind, AGENTS)}")
     agent_class = AGENTS[kind]
     with _blaming(path):
         settings, about = dict(metadata["config"]), metadata["world"]
-        if metadata["format"] == OLD_FORMAT and settings.get("table_size", LARGEST_TABLE) is None:
+        if saved_as == FORMAT_2 and settings.get("table_size", LARGEST_TABLE) is None:
             settings["table_size"] = LARGEST_TABLE  # the full table, which was the default then
         config = agent_class.Config.from_json(settings)
         has_shape(arrays, "rewards.theta", config.theta_size)
@@ -76,11 +79,20 @@ def _blaming(path: str | os.PathLike[str], fault: str = UNFIT) -> Iterator[None]
         raise storage.BadFile(f"{path} {fault}: {str(error).rstrip('.')}.") from error
 
 
-OLD_FORMAT = 2
+FORMAT_2, FORMAT_3 = 2, 3
+OLD_FORMATS = (FORMAT_2, FORMAT_3)
 
 
-def from_old_format(arrays: storage.Arrays) -> storage.Arrays:
-    """The arrays of format 2 under their names and shapes of now. Tables kept `means`, a state without a chosen action; tiles
+def from_format_3(arrays: storage.Arrays) -> storage.Arrays:
+    """The arrays of format 3 with what came after it: units of rewards, and urges to explore, which no agent had then."""
+    arrays = {**arrays, "rewards.units": new_units(), "rewards.first": np.zeros(0)}
+    if "table.visits" in arrays:
+        arrays |= {"table.urges": np.zeros((0, 0)), "table.mood": np.zeros(MOOD, np.int64)}
+    return arrays
+
+
+def from_format_2(arrays: storage.Arrays) -> storage.Arrays:
+    """The arrays of format 2 under their names and shapes of format 3. Tables kept `means`, a state without a chosen action; tiles
     kept the values of one column; the pendulum its two numbers, which are zeros in all other worlds."""
     arrays = dict(arrays)
     if "table.means" in arrays:

@@ -16,6 +16,7 @@ from perstep.agents.arrays import fill, flatten, has_shape, put, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
+from perstep.curiosity import chance_of_a_try
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
@@ -41,9 +42,9 @@ class TabularAgent(Agent):
         self._states, self._actions = self._numberings()
         n = config.value_size
         self._run = tabular.LearnerState(
-            tabular.table(self.num_states, self._num_columns, n, config.initial_value),
+            tabular.table(self.num_states, self._num_columns, n, config.initial_value, curious=self._is_curious),
             self._rewards,
-            rules.workspace(n, discount=config.discount, centered=config.centered),
+            config.workspace,
             config.schedule,
             self._reference(),
         )
@@ -51,6 +52,10 @@ class TabularAgent(Agent):
         if self.mdp is not None:
             self._place[0] = start(self.mdp.world, self._generator)
         self._hooks = TableHooks(self)
+
+    @property
+    def _is_curious(self) -> bool:
+        return False
 
     @property
     def num_states(self) -> int:
@@ -275,9 +280,14 @@ class QLearning(TabularAgent):
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, config := QLearningConfig.of(settings))
-        self._behaviour = Behaviour(config.epsilon, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)))
+        share = config.least_exploration if self._is_curious else config.epsilon
+        self._behaviour = Behaviour(share, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)))
         as_printed = self._behaviour.bootstrap == GREEDY and self._run.reference[0] == rules.NO_REFERENCE
         self._learner_number = tabular.Q if as_printed else tabular.ANY_Q
+
+    @property
+    def _is_curious(self) -> bool:
+        return self.config.exploration == "curiosity"
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""
@@ -293,10 +303,15 @@ class QLearning(TabularAgent):
         return self._return_quantiles(self._row(observation)[self._actions.one(action)])
 
     def _chances(self, states: Any, deterministic: bool) -> Floats:
-        """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared."""
+        """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared; if curious, as between two explorations."""
         scores, epsilon = self._run.table.scores[states], self.config.epsilon
         if deterministic:
             return one_hot(scores)
+        if self._is_curious:
+            visits = self._run.table.visits[states]
+            tries = np.array([chance_of_a_try(row, self.config.least_exploration) for row in visits])[:, None]
+            rarest = visits.argmin(axis=1)
+            return (1 - tries) * one_hot(scores) + tries * np.eye(self.num_actions)[rarest]
         best = scores == scores.max(axis=1, keepdims=True)
         shared: Floats = best / best.sum(axis=1, keepdims=True)
         return (1 - epsilon) * shared + epsilon / self.num_actions

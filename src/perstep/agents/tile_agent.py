@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from perstep import linear, rules, storage
-from perstep.agents.agent import FORMAT, KEPT_REWARDS, LONGEST, Agent, AgentHooks, Evaluation, Floats
+from perstep import linear, storage
+from perstep.agents.agent import KEPT_REWARDS, LONGEST, Agent, AgentHooks, Evaluation, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, under, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
@@ -32,6 +32,7 @@ from perstep.tiles import TileCoder
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
+FORMAT_WITH_PHYSICS = 3  # files of the format before hold no constants of a world
 HASHED_FEATURES = 2**20  # where the full table would be larger and no table_size is given
 NO_POLICY = np.zeros((0, 0))
 
@@ -53,7 +54,7 @@ class TileAgent(Agent):
         self._run = linear.LearnerState(
             linear.weights(self.tiles.num_features, tilings, actions, n, config.initial_value, learner),
             self._rewards,
-            rules.workspace(n, config.huber, config.discount, config.centered),
+            config.workspace,
             config.schedule,
             policy_ratio,
             self.tiles.arrays,
@@ -230,7 +231,7 @@ class TileAgent(Agent):
 
     def _restore_physics(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Take over constants of the world that had been changed, unless the caller has given a world."""
-        if metadata["world_is_given"] or metadata["format"] != FORMAT:  # format 2 had no constants
+        if metadata["world_is_given"] or metadata["format"] < FORMAT_WITH_PHYSICS:
             return
         assert self._motion is not None
         world, place = self._motion

@@ -24,7 +24,7 @@ from perstep.deep.observations import Observations
 from perstep.deep.replay import Batch
 from perstep.quantiles import levels
 from perstep.rules import RewardEstimate, Steps
-from perstep.schedules import step_size
+from perstep.schedules import as_decay, step_size
 from perstep.system.memory import keep_freed_memory
 
 Arrays = dict[str, NDArray[Any]]
@@ -122,7 +122,8 @@ class NetworkLearner(ABC):
 
     def _steps(self) -> Steps:
         alpha, config = self.config.value_decay(self.updates), self.config
-        alpha_theta = float(step_size(config.theta_scale, config.theta_power, self.updates))
+        theta = config.value_decay if config.reward_step_size is None else as_decay(config.reward_step_size)
+        alpha_theta = float(step_size(config.theta_scale, config.theta_power, theta.delay, self.updates))
         return Steps(alpha, alpha_theta, config.offset_ratio * alpha)
 
     def _read(self, kept: NDArray[Any]) -> torch.Tensor:

@@ -14,7 +14,7 @@ NO_ACTION = -1  # no action has been chosen yet
 class Behaviour(NamedTuple):
     """How actions are chosen, and which action at S′ the target takes."""
 
-    epsilon: float  # of ε-greedy; 0 where the policy is given or learnt
+    epsilon: float  # of ε-greedy, or the least share of explorations; 0 where the policy is given or learnt
     bootstrap: int  # of policies.BOOTSTRAPS
     policy: NDArray[np.float64]  # (S, A), the given probabilities of prediction; (0, 0) for control
 
@@ -28,7 +28,7 @@ class Ends(NamedTuple):
     @classmethod
     def of(cls, termination: str, reset_cost: float) -> Ends:
         """From the settings of an agent."""
-        return cls(termination == "mask", reset_cost)
+        return cls(termination != "continue", reset_cost)
 
 
 class BadReward(ValueError):

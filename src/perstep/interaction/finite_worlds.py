@@ -7,6 +7,7 @@ from typing import Any
 
 from perstep import tabular
 from perstep.compiled import compiled, inlined
+from perstep.curiosity import act_curiously
 from perstep.environments.finite_world import start, step
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.interaction.sampling import keep
@@ -20,6 +21,8 @@ def act(learner: Any, behaviour: Any, run: Any, state: Any, generator: Any) -> A
     """`A ← action given by π for S`."""
     if learner == tabular.TD:
         return draw(behaviour.policy[state], generator)
+    if run.table.urges.shape[0] > 0:
+        return act_curiously(run.table, state, behaviour.epsilon, generator)
     return epsilon_greedy(run.table.scores[state], behaviour.epsilon, generator)
 
 

@@ -182,7 +182,7 @@ def _empty_row(study: Study, setting: Setting, seed: int) -> Row:
 
 def _settings(study: Study, setting: Setting) -> dict[str, Any]:
     """The settings of the agent. A network uses one thread by default, since the number of threads changes the last bits."""
-    plain = {**study.fixed, **setting}
+    plain = {"preset": "paper", **study.fixed, **setting}  # study files name another preset (study_file.py)
     plain.pop("policy", None)
     if algorithm(study.algorithm).learner.values == "network":
         plain = {"threads": 1, **plain}

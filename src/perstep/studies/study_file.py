@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perstep import presets
 from perstep.algorithms import ALGORITHMS, algorithm
 from perstep.config import count
 from perstep.errors import unknown
@@ -94,13 +95,20 @@ def _study(name: str, part: str, given: Mapping[str, Any]) -> Study:
         world=str(given["world"]),
         world_settings=_mapping("world_settings", given.get("world_settings")),
         grid=_grid(given["grid"]),
-        fixed=_mapping("fixed", given.get("fixed")),
+        fixed=_with_preset(name, given),
         steps=steps,
         num_runs=runs,
         own_seeds=seeds,
         window=window,
         tuned={},
     )
+
+
+def _with_preset(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fixed settings; a preset that is not named is that of all agents, and is part of what determines a run."""
+    fixed = _mapping("fixed", given.get("fixed"))
+    named = "preset" in {**fixed, **_mapping("grid", given["grid"]), **algorithm(name).settings}
+    return fixed if named else {"preset": presets.DEFAULT, **fixed}
 
 
 def _seeds_and_runs(given: Mapping[str, Any]) -> tuple[tuple[int, ...], int]:

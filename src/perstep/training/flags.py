@@ -19,6 +19,8 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, Suppress,
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from perstep.algorithms import ALGORITHMS, Algorithm
+from perstep.config import choice
+from perstep.presets import PRESETS
 from perstep.schedules import Decay
 from perstep.training.evaluation import EVALUATION_STEPS, EvaluationPlan
 from perstep.training.run_spec import RunSpec
@@ -87,7 +89,11 @@ def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
         bases=(row.config,), frozen=True, kw_only=True, namespace={"__post_init__": lambda self: None},
     )  # fmt: skip
     common = TrainFlags if row.learner.control else PredictionFlags
-    defaults = partial(settings, **row.settings)
+    fixed = {**row.settings, "rule": row.rule}
+    if (preset := preset_named(words)) is not None:
+        fixed["preset"] = preset
+    shown = row.config.preset_settings(fixed)
+    defaults = partial(settings, **shown)
     kind = dataclasses.make_dataclass(
         "Flags",
         [("settings", Annotated[settings, OmitArgPrefixes], dataclasses.field(default_factory=defaults))],
@@ -96,11 +102,24 @@ def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
     kind.__doc__ = f"{row.name}: the rule {row.rule} with {row.learner.agent} ({row.source})."
     names = [field.name for field in dataclasses.fields(row.config) if field.name != "rule"]
     flags: Any = parsed(kind, f"perstep train {row.name}", words, also=names)
-    config = row.config.of({name: getattr(flags.settings, name) for name in (*names, "rule")})
+    usual = defaults()
+    named = {name: value for name in names if (value := getattr(flags.settings, name)) != getattr(usual, name)}
+    config = row.config.of({**fixed, **named})
     return flags, RunSpec(
         algorithm=row.name, world=flags.world, config=config, world_settings=pairs(flags.world_settings),
         policy=getattr(flags, "policy", "uniform"),
     )  # fmt: skip
+
+
+def preset_named(words: list[str]) -> str | None:
+    """The value of --preset, on which the defaults of all other flags depend; None if it is not given."""
+    for word, following in zip(words, [*words[1:], None], strict=True):
+        flag, equals, value = word.partition("=")
+        if flag == "--preset":
+            chosen = value if equals else following
+            choice("preset", chosen, PRESETS)
+            return chosen
+    return None
 
 
 def evaluation_plan(flags: TrainFlags) -> EvaluationPlan | None:

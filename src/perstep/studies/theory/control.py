@@ -69,7 +69,7 @@ def measure_gap(effort: Effort) -> list[Row]:
                 if RULES[settings["rule"]].has_reward_quantiles:
                     steps["reward_step_size"] = Decay(0.5, 0.6)
                 runs = max(2, effort.runs // 2)
-                agents = [QLearning(mdp, seed=run, **settings, **steps) for run in range(runs)]
+                agents = [QLearning(mdp, preset="paper", seed=run, **settings, **steps) for run in range(runs)]
                 for step in learn_in_stages(agents, log_spaced_steps(1000, effort.steps // 2)):
                     for run, agent in enumerate(agents):
                         q = agent.all_action_values
@@ -204,7 +204,7 @@ def measure_drift(effort: Effort) -> list[Row]:
         for algorithm, settings in ALGORITHMS.items():
             more = {} if algorithm == "Differential" else {"num_quantiles": m, "reward_ratio": 0.1}
             agents = [
-                QLearning(mdp, **{**settings, **more}, epsilon=epsilon, step_size=DRIFT_STEP, seed=run)
+                QLearning(mdp, preset="paper", **{**settings, **more}, epsilon=epsilon, step_size=DRIFT_STEP, seed=run)
                 for run in range(max(2, effort.runs // 2))
             ]
             at = [half * i // 10 for i in range(1, 21)]

@@ -59,7 +59,13 @@ def measure_values(effort: Effort) -> list[Row]:
         for timescale, reward_step in TIMESCALES.items():
             agents = [
                 TDLearning(
-                    mdp, uniform(mdp), step_size=VALUE_STEP, reward_step_size=reward_step, num_quantiles=m, seed=run
+                    mdp,
+                    uniform(mdp),
+                    step_size=VALUE_STEP,
+                    reward_step_size=reward_step,
+                    num_quantiles=m,
+                    preset="paper",
+                    seed=run,
                 )
                 for run in range(effort.runs)
             ]
@@ -138,7 +144,10 @@ def measure_bias(effort: Effort) -> list[Row]:
         bias = exact.average_reward - float(exact.reward_distribution.quantile(levels(m)).mean())
         for algorithm, offset_ratio in (("D2 as printed", 0.0), ("D2 with offset", 0.1)):
             settings = {"step_size": BIAS_STEP, "reward_ratio": 0.05, "num_quantiles": m, "offset_ratio": offset_ratio}
-            agents = [TDLearning(mdp, uniform(mdp), seed=run, **settings) for run in range(max(2, effort.runs // 2))]
+            agents = [
+                TDLearning(mdp, uniform(mdp), preset="paper", seed=run, **settings)
+                for run in range(max(2, effort.runs // 2))
+            ]
             half = effort.steps // 4
             begin = np.zeros(len(agents))
             for step in learn_in_stages(agents, (half, 2 * half)):

@@ -107,7 +107,7 @@ def measure_tracking(effort: Effort) -> list[Row]:
         mdp, policy = worlds()[world]
         target = Target.of(mdp.evaluate(policy).reward_distribution, m)
         settings = {"step_size": 0.01, "reward_step_size": Decay(1.0, power), "num_quantiles": m}
-        agents = [TDLearning(mdp, policy, seed=run, **settings) for run in range(effort.runs)]
+        agents = [TDLearning(mdp, policy, preset="paper", seed=run, **settings) for run in range(effort.runs)]
         for step in learn_in_stages(agents, log_spaced_steps(100, effort.steps // 2)):
             alpha = step**-power
             smooth = world == "red-pill"

@@ -52,7 +52,7 @@ def measure_returns(effort: Effort) -> list[Row]:
         average = float(acted.reward_distribution.quantile(levels(n)).mean())
         expected = flow(rewards, average, n, ALPHA * share * np.array(at, float))
         settings = {"rule": "d3", "step_size": ALPHA, "epsilon": EPSILON, "num_quantiles": n}
-        agents = [QLearning(mdp, seed=run, **settings) for run in range(max(2, effort.runs // 4))]
+        agents = [QLearning(mdp, preset="paper", seed=run, **settings) for run in range(max(2, effort.runs // 4))]
         for step, omega in zip(learn_in_stages(agents, at), expected, strict=True):
             for run, agent in enumerate(agents):
                 found = agent.return_quantiles(BLUE, BLUE)

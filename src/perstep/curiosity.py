@@ -1,0 +1,76 @@
+"""Exploration that reaches far-off rewards, on a table: the urge to go where little is known, which travels through the bootstrap.
+
+Beside the values the table keeps urges E(s, a): the discounted sum of 1/√(1 + ν) along the most promising path, ν being the
+visits of a pair. An exploration goes where the urge is largest, for about a hundred steps; in between the agent is greedy. Values,
+θ, R̄ and recorded rewards know nothing of it, so that the scale of the rewards plays no role.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from perstep.compiled import compiled, inlined
+from perstep.policies import greedy
+from perstep.randomness import uniform
+
+EXPLORING, CHOSEN, ENTRIES = 0, 1, 2
+MOOD = 3
+HORIZON_FACTOR = 0.99  # of the urges: they see about a hundred steps ahead
+GREATEST_URGE = 1.0 / (1.0 - HORIZON_FACTOR)  # nothing is known yet
+LENGTH = 100.0  # mean number of steps of an exploration
+FALL = 10_000.0  # steps after which the share of explorations begins to fall
+FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, where that is more
+MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action outside of explorations
+
+
+@inlined
+def share_of_explorations(table: Any, least: Any) -> Any:
+    """The share of steps that belong to explorations now."""
+    fall = max(FALL, FALL_PER_ENTRY * table.mood[ENTRIES])
+    return max(least, 1.0 / (1.0 + table.mood[CHOSEN] / fall))
+
+
+@compiled
+def chance_of_a_try(visits: Any, least: Any) -> Any:
+    """The chance of trying the action with the fewest visits in a state, whose actions have these visits."""
+    total = 0
+    for a in range(visits.shape[0]):
+        total += visits[a]
+    return max(least, min(MOST_TRIES, 1.0 / math.sqrt(1.0 + total)))
+
+
+@inlined
+def act_curiously(table: Any, state: Any, least: Any, generator: Any) -> Any:
+    """Where the urge is largest during an exploration; otherwise the best action, at times the one with the fewest visits.
+
+    `least`: the least share of explorations and of tries, above 0 for worlds that change.
+    """
+    mood, visits = table.mood, table.visits[state]
+    share = share_of_explorations(table, least)
+    mood[CHOSEN] += 1
+    draw = uniform(generator)
+    if mood[EXPLORING] == 1:
+        mood[EXPLORING] = 0 if draw * LENGTH < 1.0 else 1
+    else:
+        mood[EXPLORING] = 1 if draw * LENGTH * (1.0 - share) < share else 0
+    if mood[EXPLORING] == 1:
+        return greedy(table.urges[state])
+    best = greedy(table.scores[state])
+    if uniform(generator) < chance_of_a_try(visits, least):
+        for a in range(visits.shape[0]):
+            if visits[a] < visits[best]:
+                best = a
+    return best
+
+
+@inlined
+def grow_curious(table: Any, state: Any, action: Any, next_state: Any) -> None:
+    """Move the urge of an entry that was just visited. Its first visit has a step of one half."""
+    visits = table.visits[state, action]
+    if visits == 1:
+        table.mood[ENTRIES] += 1
+    news = 1.0 / math.sqrt(1.0 + visits)
+    ahead = table.urges[next_state, greedy(table.urges[next_state])]
+    step = 0.5 / math.sqrt(visits)
+    table.urges[state, action] += step * (news + HORIZON_FACTOR * ahead - table.urges[state, action])

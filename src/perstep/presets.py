@@ -1,0 +1,49 @@
+"""The defaults of every learner: what `preset` stands for, before any setting that is named.
+
+"steady" is the default, for a world that stays as it is. "changing" follows a world that changes. "paper" is the paper's
+algorithms as printed, with constant steps in units of 1; it is what the fields of the settings say (config.py). How the numbers
+were chosen: docs/defaults.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perstep.schedules import Decay
+
+PRESETS = ("steady", "changing", "paper")
+DEFAULT = "steady"
+
+Settings = Mapping[str, Any]
+
+EVERYWHERE: Settings = {"scale_free": True}
+
+TABLES: Settings = {
+    "step_size": Decay(1.0, 0.8, 10.0),
+    "reward_step_size": Decay(1.0, 0.5),
+    "average_step_size": Decay(0.1, 0.8, 100.0),
+    "return_mean": "delta",
+}
+CHANGING_TABLES: Settings = {
+    "step_size": Decay(0.1, 0.0),
+    "reward_step_size": Decay(0.005, 0.0),
+    "average_step_size": Decay(0.01, 0.0),
+}
+
+STEADY: Mapping[str, Settings] = {
+    "TDLearningConfig": TABLES,
+    "QLearningConfig": {**TABLES, "exploration": "curiosity", "first_average": "best"},
+}
+CHANGING: Mapping[str, Settings] = {
+    "TDLearningConfig": CHANGING_TABLES,
+    "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05},
+}
+
+
+def defaults(config: str, preset: str) -> dict[str, Any]:
+    """The settings of a preset for the config class with this name, where they are not those of the paper."""
+    if preset == "paper" or config not in STEADY:
+        return {}
+    changed = CHANGING.get(config, {}) if preset == "changing" else {}
+    return {**EVERYWHERE, **STEADY[config], **changed}

@@ -1,0 +1,99 @@
+"""The units of an agent: how far the rewards it has seen, and the returns, spread. Steps in these units fit any scale of rewards.
+
+All numbers here follow the rewards: from c·R + d with c > 0 come the same units times c, to the bit if c is a power of two. A
+single outlier changes nothing, since a deviation counts for no more than the second largest one so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.compiled import compiled, inlined
+
+SEEN, MEAN, REWARD, RETURN_SO_FAR, RETURN = 0, 1, 2, 5, 6  # places; a spread takes three: mean square, largest, second
+SIZE = 9
+FIRST = 128  # rewards from which the first θ is made
+RECENT = 3.0  # the running spread has a memory of a third of the steps so far
+LONGEST_MEMORY = 100_000  # steps; rewards that change their scale are followed
+HORIZON_FACTOR = 0.99  # of the return whose spread is the unit of values
+
+
+def new_units() -> NDArray[np.float64]:
+    """Nothing seen."""
+    return np.zeros(SIZE)
+
+
+@inlined
+def reward_unit(units: Any) -> Any:
+    """The spread of the rewards seen: their standard deviation, but for one outlier; 0 while all were equal."""
+    return np.sqrt(units[REWARD])
+
+
+@inlined
+def return_unit(units: Any) -> Any:
+    """The spread of discounted sums of the rewards around their mean; 0 while all rewards were equal."""
+    return np.sqrt(units[RETURN])
+
+
+@inlined
+def _spread(units: Any, place: Any, deviation: Any, rate: Any) -> None:
+    """Move a mean square towards the square of a deviation, which counts for no more than the second largest one so far."""
+    size = abs(deviation)
+    if size > units[place + 1]:
+        units[place + 2] = units[place + 1]
+        units[place + 1] = size
+    elif size > units[place + 2]:
+        units[place + 2] = size
+    size = min(size, units[place + 2])
+    units[place] += rate * (size * size - units[place])
+
+
+@compiled
+def see(units: Any, reward: Any, after_end: Any, ended: Any) -> None:
+    """Take note of one reward. `after_end`: what the value after an end adds to the return that ends there."""
+    units[SEEN] += 1.0
+    if units[SEEN] == 1.0:
+        units[MEAN] = reward
+    rate = max(RECENT / (units[SEEN] + RECENT - 1.0), 1.0 / LONGEST_MEMORY)
+    deviation = reward - units[MEAN]
+    units[MEAN] += rate * deviation
+    _spread(units, REWARD, deviation, rate)
+    units[RETURN_SO_FAR] = HORIZON_FACTOR * units[RETURN_SO_FAR] + deviation
+    if ended:
+        units[RETURN_SO_FAR] += after_end
+    _spread(units, RETURN, units[RETURN_SO_FAR], rate)
+    if ended:
+        units[RETURN_SO_FAR] = 0.0
+
+
+@compiled
+def begin(units: Any, first: Any, theta: Any, offset: Any, tau: Any, reward: Any, optimistic: Any) -> None:
+    """While the first rewards arrive: put θ at their quantiles, and R̄ at their mean, or with `optimistic` at their maximum.
+
+    `units` has seen the reward already. `first` keeps the rewards in order.
+    """
+    count = int(units[SEEN])
+    if count > first.shape[0]:
+        return
+    place = count - 1
+    while place > 0 and first[place - 1] > reward:
+        first[place] = first[place - 1]
+        place -= 1
+    first[place] = reward
+    total = 0.0
+    for i in range(count):
+        total += first[i]
+    average = first[count - 1] if optimistic else total / count
+    quantile_mean = average
+    if theta.shape[0] > 1:
+        quantile_mean = 0.0
+        for i in range(theta.shape[0]):
+            theta[i] = first[min(int(tau[i] * count), count - 1)]
+            quantile_mean += theta[i]
+        quantile_mean /= theta.shape[0]
+        offset[0] = average - quantile_mean
+    else:
+        theta[0] = average
