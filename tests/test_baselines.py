@@ -35,7 +35,7 @@ def new_run(rule, *, discount=1.0, centered=True, reference=(rules.NO_REFERENCE,
     row = rules.RULES[rule]
     n = row.value_size(n)
     values = rng.normal(size=(STATES, ACTIONS, n))
-    table = tabular.Table(values, values.mean(-1), np.zeros((STATES, ACTIONS), np.int64))
+    table = tabular.table(STATES, ACTIONS, n, 0.0)._replace(values=values, scores=values.mean(-1))
     theta = rng.normal(size=row.theta_size(M))
     rewards = rules.reward_estimate(len(theta), 0.0)._replace(theta=theta)
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, 0.0, row.average_moves_with_value)
@@ -263,7 +263,7 @@ def test_named_corners_differ_from_their_cell_in_their_settings_alone():
         cell = ALGORITHMS[f"{corner.rule}-{corner.learner.name}"]
         assert (cell.rule, cell.learner) == (corner.rule, corner.learner)
         extra = {name for name, value in corner.settings.items() if cell.settings.get(name) != value}
-        assert extra <= {"discount", "centered", "termination"}
+        assert extra <= {"preset", "discount", "centered", "termination"}
 
 
 def test_rvi_finds_the_optimum_of_two_loop():

@@ -12,6 +12,7 @@ import pytest
 import oracles
 from perstep import policies, rules, tabular
 from perstep.randomness import make_generator
+from perstep.units import new_units
 
 STATES, ACTIONS, M, N = 4, 3, 7, 5
 ALPHA, ETA = 0.05, 1.7
@@ -33,7 +34,7 @@ def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1):
     m, n = (1 if rule == "differential" else m), (n if rule == "d3" else 1)
     columns = ACTIONS if learner == tabular.Q else 1
     values = rng.normal(size=(STATES, columns, n))
-    table = tabular.Table(values, values.mean(-1), np.zeros((STATES, columns), np.int64))
+    table = tabular.table(STATES, columns, n, 0.0)._replace(values=values, scores=values.mean(-1))
     rewards = rules.reward_estimate(m, 0.0)._replace(theta=rng.normal(size=m))
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
     none = np.array([rules.NO_REFERENCE, 0, 0])
@@ -178,9 +179,11 @@ def test_masked_end_has_no_bootstrap():
 
 def test_steps_fall_with_the_visits_of_the_entry_and_those_of_theta_with_the_clock():
     schedule = rules.Schedule(0.5, 1.0, 0.8, 0.5, 0.1, False)
-    assert tuple(rules.steps_now(schedule, 4, 15)) == pytest.approx((0.1, 0.2, 0.01))
+    units = new_units()
+    assert tuple(rules.steps_now(schedule, 4, 15, units, False)) == pytest.approx((0.1, 0.2, 0.01, 1.0, 1.0))
     # `differential` moves its average with its value, so by the visits as well: 0.8 / √(1 + 3) = 0.4
-    assert tuple(rules.steps_now(schedule._replace(theta_by_visits=True), 3, 15)) == pytest.approx((0.125, 0.4, 0.0125))
+    by_visits = schedule._replace(theta_by_visits=True)
+    assert tuple(rules.steps_now(by_visits, 3, 15, units, False)) == pytest.approx((0.125, 0.4, 0.0125, 1.0, 1.0))
 
 
 def test_epsilon_greedy_shares_ties_and_explores_uniformly():

@@ -1,4 +1,4 @@
-"""Files of format 2 (made by format_2/make.py with an older perstep): they load, and learning goes on as it did then."""
+"""Files of formats 2 and 3 (made by make.py in their folders with an older perstep): they load, and learning goes on as then."""
 
 from __future__ import annotations
 
@@ -12,19 +12,29 @@ import numpy as np
 import pytest
 
 import perstep
+from perstep.agents.agent import FORMAT
 from perstep.storage import BadFile, read, write
 from perstep.tiles import LARGEST_TABLE
 
-FOLDER = Path(__file__).parent / "format_2"
-EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 STEPS = 500
 
-specification = importlib.util.spec_from_file_location("format_2", FOLDER / "make.py")
-make = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(make)
+
+def _maker(folder):
+    specification = importlib.util.spec_from_file_location(folder.name, folder / "make.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+FOLDER = Path(__file__).parent / "format_2"
+NEWER = Path(__file__).parent / "format_3"
+MAKERS = {folder.name: _maker(folder) for folder in (FOLDER, NEWER)}
+EXPECTED = {folder.name: json.loads((folder / "expected.json").read_text()) for folder in (FOLDER, NEWER)}
+FILES = [(kind, name) for kind in EXPECTED for name in EXPECTED[kind]]
+make = MAKERS["format_2"]
 
 TABLES = ["q", "td", "lake"]  # additions and multiplications only: the same bits on every machine
-LOOPED = ["cart-pole", "mountain-car"]  # in plain loops then, compiled now
+LOOPED = ["cart-pole", "mountain-car"]  # in plain loops with format 2, compiled since
 
 
 @pytest.fixture
@@ -33,15 +43,15 @@ def plain_loops(monkeypatch):
     monkeypatch.setattr("perstep.agents.worlds.compiled_world", lambda env: None)
 
 
-def load(name):
+def load(name, kind="format_2"):
     if name == "deep-q":
         pytest.importorskip("torch")
-    return perstep.load(FOLDER / f"{name}.safetensors")
+    return perstep.load(FOLDER.parent / kind / f"{name}.safetensors")
 
 
-def assert_as_then(name, when, agent):
+def assert_as_then(name, when, agent, kind="format_2"):
     """sin, cos and exp, and the sums of PyTorch, may differ in the last bit on another machine."""
-    found, expected = make.numbers(agent), EXPECTED[name][when]
+    found, expected = MAKERS[kind].numbers(agent), EXPECTED[kind][name][when]
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         if name in TABLES:
@@ -50,26 +60,28 @@ def assert_as_then(name, when, agent):
             assert found[key] == pytest.approx(value, rel=1e-5 if name == "deep-q" else 1e-9, abs=1e-12), key
 
 
-def test_they_have_format_2():
-    assert {path.stem for path in FOLDER.glob("*.safetensors")} == set(EXPECTED) == set(make.AGENTS)
-    for name in EXPECTED:
-        assert read(FOLDER / f"{name}.safetensors")[1]["format"] == 2
+@pytest.mark.parametrize(("kind", "number"), [("format_2", 2), ("format_3", 3)])
+def test_they_have_their_format(kind, number):
+    folder = FOLDER.parent / kind
+    assert {path.stem for path in folder.glob("*.safetensors")} == set(EXPECTED[kind]) == set(MAKERS[kind].AGENTS)
+    for name in EXPECTED[kind]:
+        assert read(folder / f"{name}.safetensors")[1]["format"] == number
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_an_old_file_is_what_it_was(name):
-    agent = load(name)
+@pytest.mark.parametrize(("kind", "name"), FILES)
+def test_an_old_file_is_what_it_was(kind, name):
+    agent = load(name, kind)
     assert agent.steps == STEPS
-    assert_as_then(name, "saved", agent)
-    then = make.AGENTS[name]().config.settings()  # settings that the file does not know have the value of then
-    if "table_size" in then:
+    assert_as_then(name, "saved", agent, kind)
+    then = MAKERS[kind].AGENTS[name]().config.settings()  # settings that the file does not know have the value of then
+    if "table_size" in then and kind == "format_2":
         then["table_size"] = LARGEST_TABLE  # always the full table
     assert agent.config.settings() == then
 
 
-@pytest.mark.parametrize("name", [name for name in EXPECTED if name not in LOOPED])
-def test_an_old_file_goes_on_as_it_did(name):
-    assert_as_then(name, "gone on", load(name).learn(STEPS))
+@pytest.mark.parametrize(("kind", "name"), [file for file in FILES if file[0] != "format_2" or file[1] not in LOOPED])
+def test_an_old_file_goes_on_as_it_did(kind, name):
+    assert_as_then(name, "gone on", load(name, kind).learn(STEPS), kind)
 
 
 @pytest.mark.parametrize("name", LOOPED)
@@ -98,16 +110,16 @@ def test_where_the_loop_is_compiled_now_the_world_starts_anew(name):
     assert agent.learn(STEPS).steps == 2 * STEPS
     assert make.numbers(again.learn(STEPS)) == make.numbers(agent)
     assert world.time_limit > 0
-    assert make.numbers(agent)["episodes"] != EXPECTED[name]["saved"]["episodes"]
+    assert make.numbers(agent)["episodes"] != EXPECTED["format_2"][name]["saved"]["episodes"]
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_saved_again_it_has_the_new_format_and_goes_on(name, tmp_path):
+@pytest.mark.parametrize(("kind", "name"), FILES)
+def test_saved_again_it_has_the_new_format_and_goes_on(kind, name, tmp_path):
     path = tmp_path / "a.safetensors"
-    load(name).save(path)
-    assert read(path)[1]["format"] == 3
-    agent, again = load(name).learn(STEPS), perstep.load(path).learn(STEPS)
-    assert make.numbers(again) == make.numbers(agent)
+    load(name, kind).save(path)
+    assert read(path)[1]["format"] == FORMAT
+    agent, again = load(name, kind).learn(STEPS), perstep.load(path).learn(STEPS)
+    assert MAKERS[kind].numbers(again) == MAKERS[kind].numbers(agent)
 
 
 def test_a_damaged_old_file_is_refused(tmp_path):
@@ -127,5 +139,5 @@ def test_an_older_format_is_refused(tmp_path):
     shutil.copy(FOLDER / "q.safetensors", tmp_path / "a.safetensors")
     arrays, metadata = read(tmp_path / "a.safetensors")
     write(tmp_path / "a.safetensors", arrays, {**metadata, "format": 1})
-    with pytest.raises(BadFile, match="has format 1, but this perstep reads the formats 2 and 3"):
+    with pytest.raises(BadFile, match="has format 1, but this perstep reads the formats 2 to 4"):
         perstep.load(tmp_path / "a.safetensors")
