@@ -40,7 +40,7 @@ def new_run(rule, *, discount=1.0, centered=True, reference=(rules.NO_REFERENCE,
     rewards = rules.reward_estimate(len(theta), 0.0)._replace(theta=theta)
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, 0.0, row.average_moves_with_value)
     work = rules.workspace(n, discount=discount, centered=centered)
-    return tabular.LearnerState(table, rewards, work, schedule, np.array(reference))
+    return tabular.LearnerState(table, tabular.memory(0), rewards, work, schedule, np.array(reference))
 
 
 def advance(rule, run, s, a, r, s_next, masked=False, kind=policies.GREEDY, following=0):

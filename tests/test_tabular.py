@@ -38,7 +38,7 @@ def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1):
     rewards = rules.reward_estimate(m, 0.0)._replace(theta=rng.normal(size=m))
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
     none = np.array([rules.NO_REFERENCE, 0, 0])
-    return tabular.LearnerState(table, rewards, rules.workspace(n), schedule, none)
+    return tabular.LearnerState(table, tabular.memory(0), rewards, rules.workspace(n), schedule, none)
 
 
 def advance(rule, learner, run, transition, clock=0):

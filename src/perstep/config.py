@@ -60,7 +60,7 @@ OVERRIDES = {
     "offset_ratio": ("average_step_size",),
     "initial_average_reward": ("scale_free", "first_average"),
     "epsilon": ("exploration",),
-    "bootstrap": ("exploration",),
+    "bootstrap": ("exploration", "replay_capacity"),
 }
 """A setting that is named → settings of a preset that would make it void."""
 
@@ -422,6 +422,9 @@ class QLearningConfig(ActionValueConfig):
     exploration: Literal["epsilon", "curiosity"] = "epsilon"
     """How it explores: by random actions with probability epsilon, as in the paper, or by expeditions to what it knows least
     (curiosity.py), whose share falls with time."""
+    replay_capacity: int = 0
+    """The number of last transitions of which one is learnt from again at every step; 0 for none, as in the paper. Only with
+    bootstrap="greedy"."""
     least_exploration: float = 0.0
     """The share of expeditions that remains for ever; above 0 for a world that changes."""
 
@@ -429,6 +432,7 @@ class QLearningConfig(ActionValueConfig):
         super().__post_init__()
         choice("exploration", self.exploration, ("epsilon", "curiosity"))
         self._number("least_exploration", 0.0, 1.0)
+        self._count("replay_capacity", 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,8 @@ EVERYWHERE: Settings = {"scale_free": True}
 
 TABLES: Settings = {
     "step_size": Decay(1.0, 0.8, 10.0),
-    "reward_step_size": Decay(1.0, 0.5),
-    "average_step_size": Decay(0.1, 0.8, 100.0),
+    "reward_step_size": Decay(1.0, 0.6),
+    "average_step_size": Decay(0.1, 0.9, 100.0),
     "return_mean": "delta",
 }
 CHANGING_TABLES: Settings = {
@@ -33,11 +33,16 @@ CHANGING_TABLES: Settings = {
 
 STEADY: Mapping[str, Settings] = {
     "TDLearningConfig": TABLES,
-    "QLearningConfig": {**TABLES, "exploration": "curiosity", "first_average": "best"},
+    "QLearningConfig": {
+        **TABLES,
+        "exploration": "curiosity",
+        "first_average": "best",
+        "replay_capacity": 2**15,
+    },
 }
 CHANGING: Mapping[str, Settings] = {
     "TDLearningConfig": CHANGING_TABLES,
-    "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05},
+    "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05, "replay_capacity": 0},
 }
 
 

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from perstep.compiled import compiled, inlined
 from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
+from perstep.randomness import uniform
 from perstep.rules import (
     MEAN,
     NO_REFERENCE,
     PAIR,
     RewardEstimate,
     Schedule,
+    Steps,
     Workspace,
     apply_rule,
     look_at,
@@ -44,10 +46,19 @@ class Table(NamedTuple):
     mood: NDArray[np.int64]  # (3,): whether it explores now, actions chosen so far, entries visited so far
 
 
+class Memory(NamedTuple):
+    """The last transitions, to learn from once more; empty where nothing is replayed."""
+
+    places: NDArray[np.int32]  # (N, 4): state, action, next state, and whether the bootstrap is masked
+    rewards: NDArray[np.float64]  # (N,)
+    cursor: NDArray[np.int64]  # (1,): the number of transitions so far
+
+
 class LearnerState(NamedTuple):
     """Everything that a tabular learner reads and writes."""
 
     table: Table
+    memory: Memory
     rewards: RewardEstimate
     work: Workspace
     schedule: Schedule
@@ -62,6 +73,40 @@ def table(num_states: int, num_columns: int, num_quantiles: int, initial: float,
     values = np.full((*shape, num_quantiles), float(initial))
     urges = np.full(shape if curious else (0, 0), GREATEST_URGE)
     return Table(values, np.full(shape, float(initial)), np.zeros(shape, np.int64), urges, np.zeros(MOOD, np.int64))
+
+
+def memory(capacity: int) -> Memory:
+    """Room for this many transitions."""
+    return Memory(np.zeros((capacity, 4), np.int32), np.zeros(capacity), np.zeros(1, np.int64))
+
+
+@inlined
+def remember(memory: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any) -> None:
+    """Keep a transition in place of the oldest one."""
+    row = memory.cursor[0] % memory.rewards.shape[0]
+    places = memory.places[row]
+    places[0], places[1], places[2], places[3] = state, action, next_state, 1 if masked else 0
+    memory.rewards[row] = reward
+    memory.cursor[0] += 1
+
+
+@inlined
+def replay(rule: Any, run: Any, generator: Any) -> None:
+    """Move the value of one remembered pair as q_learning does; θ and R̄ belong to what happens now, and stay."""
+    entries, memory = run.table, run.memory
+    row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
+    state, action, next_state = memory.places[row, 0], memory.places[row, 1], memory.places[row, 2]
+    masked = memory.places[row, 3] == 1
+    best = greedy(entries.scores[next_state])
+    bootstrap = nothing_follows(run.rewards, run.work) if masked else entries.values[next_state, best]
+    estimate = entries.values[state, action]
+    steps = steps_now(run.schedule, entries.visits[state, action], 0, run.rewards.units, False)
+    still = Steps(steps.value, 0.0, 0.0, steps.reward_unit, steps.value_unit)
+    apply_rule(rule, run.rewards, memory.rewards[row], bootstrap, estimate, still, run.work)
+    for j in range(estimate.shape[0]):
+        estimate[j] += still.value * run.work.pull[j]
+    entries.scores[state, action] = value_of(rule, estimate)
+    entries.visits[state, action] += 1
 
 
 @inlined

@@ -107,7 +107,7 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
     rewards, known = (rules.reward_estimate(m, 0.3) for _ in range(2))
     schedule = rules.Schedule(0.1, 0.0, 0.05, 0.0, 0.0, rule == "differential")
     none = np.array([rules.NO_REFERENCE, 0, 0])
-    run = tabular.LearnerState(table, known, rules.workspace(n, 1e6), schedule, none)
+    run = tabular.LearnerState(table, tabular.memory(0), known, rules.workspace(n, 1e6), schedule, none)
     s, a, r, s_next = (
         int(sample.observation[0]),
         int(sample.action[0]),

@@ -11,12 +11,13 @@ import numpy as np
 
 from perstep import storage
 from perstep.agents.agent import FORMAT, Agent
-from perstep.agents.arrays import has_shape
+from perstep.agents.arrays import flatten, has_shape
 from perstep.agents.lattice import AGENTS
 from perstep.agents.worlds import reopen, say_of_reset, start_anew
 from perstep.curiosity import MOOD
 from perstep.errors import unknown
 from perstep.interaction.behaviour import NO_ACTION
+from perstep.tabular import memory
 from perstep.tiles import LARGEST_TABLE
 from perstep.units import new_units
 
@@ -88,6 +89,7 @@ def from_format_3(arrays: storage.Arrays) -> storage.Arrays:
     arrays = {**arrays, "rewards.units": new_units(), "rewards.first": np.zeros(0)}
     if "table.visits" in arrays:
         arrays |= {"table.urges": np.zeros((0, 0)), "table.mood": np.zeros(MOOD, np.int64)}
+        arrays |= flatten("memory", memory(0))
     return arrays
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep import rules, storage, tabular
-from perstep.agents.agent import Agent, AgentHooks, Evaluation, Floats, Snapshot
-from perstep.agents.arrays import fill, flatten, has_shape, put, within
+from perstep.agents.agent import LONGEST, Agent, AgentHooks, Evaluation, Floats, Snapshot
+from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
@@ -43,6 +43,7 @@ class TabularAgent(Agent):
         n = config.value_size
         self._run = tabular.LearnerState(
             tabular.table(self.num_states, self._num_columns, n, config.initial_value, curious=self._is_curious),
+            tabular.memory(getattr(config, "replay_capacity", 0)),
             self._rewards,
             config.workspace,
             config.schedule,
@@ -161,14 +162,30 @@ class TabularAgent(Agent):
         return {"states": self._states.to_json(), "actions": self._actions.to_json()}
 
     def _arrays(self) -> storage.Arrays:
-        return {**flatten("table", self._run.table), "place": self._place}
+        memory = self._run.memory
+        filled = min(int(memory.cursor[0]), len(memory.rewards))
+        kept = memory._replace(places=memory.places[:filled], rewards=memory.rewards[:filled])
+        return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place}
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         fill("table", self._run.table, arrays)
+        within("mood", self._run.table.mood, LONGEST)
+        self._restore_memory(arrays)
         put("place", self._place, arrays)
         within("state", self._place[:1], self.num_states)
         within("action", self._place[1:], self.num_actions, least=NO_ACTION)
+
+    def _restore_memory(self, arrays: storage.Arrays) -> None:
+        memory = self._run.memory
+        put("memory.cursor", memory.cursor, arrays)
+        within("number of remembered transitions", memory.cursor, LONGEST)
+        filled = min(int(memory.cursor[0]), len(memory.rewards))
+        kept = memory._replace(places=memory.places[:filled], rewards=memory.rewards[:filled])
+        fill("memory", kept, arrays)
+        for column, size in enumerate((self.num_states, self._num_columns, self.num_states, 2)):
+            within("remembered transitions", kept.places[:, column], size)
+        finite_numbers("remembered rewards", kept.rewards)
 
     def _check_point(self, point: Any, action: Any) -> None:
         within("observation", np.array([count("observation", point, 0)]), self.num_states)
