@@ -98,8 +98,8 @@ class LearnerConfig:
     offset_ratio: float = 0.0
     """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm."""
     average_step_size: float | Decay | None = None
-    """The step by which R̄ follows δ on greedy steps, falling with the number of steps. It overrides offset_ratio, and the
-    step of rules without reward quantiles. None is the paper."""
+    """The step by which R̄ follows δ on greedy steps, falling with the number of steps; θ then stands beside R̄. It overrides
+    offset_ratio, and the step of rules without reward quantiles. None is the paper, where R̄ is the mean of θ."""
     discount: float = 1.0
     """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
     centered: bool = True
@@ -240,6 +240,7 @@ class LearnerConfig:
             self.discount,
             self.centered,
             stops=self.termination == "stop" and self.centered,
+            average_apart=self.schedule.average_scale > 0.0,
             follows_rewards=self.average_follows_rewards,
             mean_by_delta=self.return_mean == "delta" and self.rule_row.has_return_quantiles,
         )

@@ -21,7 +21,7 @@ EVERYWHERE: Settings = {"scale_free": True}
 
 TABLES: Settings = {
     "step_size": Decay(1.0, 0.8, 10.0),
-    "reward_step_size": Decay(1.0, 0.6),
+    "reward_step_size": Decay(1.0, 0.5),
     "average_step_size": Decay(0.1, 0.9, 100.0),
     "return_mean": "delta",
 }

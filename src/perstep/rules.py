@@ -52,6 +52,9 @@ class Workspace(NamedTuple):
     huber: float  # λ of the quantile Huber loss; 0 for the quantile loss itself
     discount: float  # γ; 1 is the paper
     centered: bool  # whether R̄ is subtracted from the reward; True is the paper
+    average_apart: (
+        bool  # whether R̄ follows δ alone and θ stands beside it; False is the paper, where R̄ is the mean of θ
+    )
     follows_rewards: bool  # whether R̄ of `differential` is the running mean of the rewards; False is the paper
     stops: bool  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ), which is 0 without centering
     mean_by_delta: bool  # whether the mean of return quantiles moves by δ, as a single value does; False is the paper
@@ -102,6 +105,7 @@ def workspace(
     huber: float = 0.0,
     discount: float = 1.0,
     centered: bool = True,
+    average_apart: bool = False,
     follows_rewards: bool = False,
     stops: bool = False,
     mean_by_delta: bool = False,
@@ -118,6 +122,7 @@ def workspace(
         huber=huber,
         discount=discount,
         centered=centered,
+        average_apart=average_apart,
         follows_rewards=follows_rewards or not centered,
         stops=stops,
         mean_by_delta=mean_by_delta,
@@ -180,6 +185,15 @@ def surplus(reward: Any, average: Any, work: Any) -> Any:
 
 
 @inlined
+def track_rewards(rewards: Any, reward: Any, steps: Any, work: Any) -> None:
+    """Move θ, and with it R̄, unless R̄ follows δ alone: then the offset takes the move of the mean back."""
+    before = mean(rewards.theta) if work.average_apart else 0.0
+    track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
+    if work.average_apart:
+        rewards.offset[0] -= mean(rewards.theta) - before
+
+
+@inlined
 def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
     delta = surplus(reward, rewards.theta[0], work) + work.discount * bootstrap[0] - estimate[0]
@@ -191,7 +205,7 @@ def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps
 @inlined
 def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Alg. 3–5: θ, then R̄, then δ with the new R̄. The offset is ours (docs/decisions/0001-learned-offset.md)."""
-    track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
+    track_rewards(rewards, reward, steps, work)
     delta = surplus(reward, average_reward(rewards), work) + work.discount * bootstrap[0] - estimate[0]
     rewards.offset[0] += steps.offset * delta
     work.pull[0] = delta
@@ -201,7 +215,7 @@ def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, wor
 @inlined
 def d3(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
-    track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
+    track_rewards(rewards, reward, steps, work)
     shift = surplus(reward, average_reward(rewards), work)
     gamma = work.discount
     if work.huber > 0.0:

@@ -1,0 +1,228 @@
+"""The defaults that people get: the same for any scale of rewards, right in worlds whose answer is exact, and the paper on request."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import perstep
+from perstep import presets, rules, tabular, units
+from perstep.algorithms import ALGORITHMS, LEARNERS
+from perstep.environments import access_control, garnet, two_loop
+
+pytestmark = pytest.mark.defaults
+
+RULES = ("differential", "d2", "d3")
+
+
+def scaled(mdp, factor, shift=0.0):
+    """The same world with the rewards factor · R + shift."""
+    outcomes = mdp.outcomes
+    cap = None if np.isinf(outcomes.cap) else outcomes.cap * factor + shift
+    mean, sd = outcomes.mean * factor + shift, outcomes.sd * factor
+    return perstep.FiniteMDP.from_outcomes(
+        outcomes.probability, outcomes.next_state, mean, sd, cap, initial=mdp.initial
+    )
+
+
+def river_swim(length=6):
+    """Strehl & Littman 2008: the current pushes back, a little reward at one end and a large one far up the river."""
+    chances, rewards = np.zeros((length, 2, length)), np.zeros((length, 2))
+    for s in range(length):
+        chances[s, 0, max(s - 1, 0)] = 1.0
+        up, down = min(s + 1, length - 1), max(s - 1, 0)
+        stay = 0.4 if s == 0 else 0.6
+        chances[s, 1, up] += 0.6 if s == 0 else 0.35 if s < length - 1 else 0.0
+        chances[s, 1, s] += stay
+        chances[s, 1, down] += 0.0 if s == 0 else 0.05 if s < length - 1 else 0.4
+    rewards[0, 0], rewards[-1, 1] = 0.005, 1.0
+    return perstep.FiniteMDP(chances, rewards, initial=np.eye(length)[0])
+
+
+def score(mdp, agent):
+    """0 is the random policy, 1 the optimum."""
+    uniform = np.full((mdp.num_states, mdp.num_actions), 1.0 / mdp.num_actions)
+    low, high = mdp.evaluate(uniform, start=mdp.initial).average_reward, mdp.solve().average_reward
+    greedy = mdp.evaluate(agent.policy(deterministic=True), epsilon=1e-6, start=mdp.initial).average_reward
+    return (greedy - low) / (high - low)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("learner", ["q", "td"])
+@pytest.mark.parametrize("factor", [2.0**10, 2.0**-10])
+def test_the_scale_of_rewards_changes_nothing_to_the_bit(rule, learner, factor):
+    mdp = garnet(12, 3, 4, seed=4)
+    worlds = mdp, scaled(mdp, factor)
+    if learner == "q":
+        plain, other = (perstep.QLearning(world, rule=rule, seed=5).learn(20_000) for world in worlds)
+        np.testing.assert_array_equal(plain.visits, other.visits)
+        np.testing.assert_array_equal(plain.all_action_values * factor, other.all_action_values)
+    else:
+        uniform = np.full((12, 3), 1 / 3)
+        plain, other = (perstep.TDLearning(world, uniform, rule=rule, seed=5).learn(20_000) for world in worlds)
+        np.testing.assert_array_equal(plain.state_values * factor, other.state_values)
+    np.testing.assert_array_equal(plain.reward_quantiles * factor, other.reward_quantiles)
+    assert plain.average_reward * factor == other.average_reward
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_any_scale_and_shift_lead_to_the_same_actions(rule):
+    """Up to rounding, which can decide a tie: so few steps that none comes about."""
+    mdp = garnet(12, 3, 4, seed=4)
+    plain = perstep.QLearning(mdp, rule=rule, seed=5).learn(5_000)
+    other = perstep.QLearning(scaled(mdp, 300.0, -7000.0), rule=rule, seed=5).learn(5_000)
+    np.testing.assert_array_equal(plain.visits, other.visits)
+    np.testing.assert_allclose(300.0 * plain.reward_quantiles - 7000.0, other.reward_quantiles, atol=1e-6)
+    np.testing.assert_allclose(300.0 * plain.all_action_values, other.all_action_values, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("world", "least"),
+    [
+        (two_loop, 0.999),
+        (lambda: scaled(access_control(), 100.0), 0.98),
+        (lambda: scaled(garnet(20, 3, 3, seed=5), 1e-3, 0.5), 0.98),
+        (river_swim, 0.999),
+        (lambda: river_swim(12), 0.999),
+    ],
+    ids=["two-loop", "access control × 100", "garnet / 1000", "RiverSwim 6", "RiverSwim 12"],
+)
+def test_the_policy_is_good_and_the_average_true_without_any_setting(rule, world, least):
+    mdp = world()
+    agent = perstep.QLearning(mdp, rule=rule, seed=1).learn(300_000)
+    assert score(mdp, agent) >= least
+    spread = np.ptp(mdp.outcomes.mean[mdp.outcomes.probability > 0])
+    assert agent.average_reward == pytest.approx(mdp.solve().average_reward, abs=0.02 * spread)
+
+
+def test_taxi_is_solved_without_any_setting():
+    mdp = perstep.FiniteMDP.from_gymnasium("Taxi-v4")
+    agent = perstep.QLearning(mdp, seed=1).learn(600_000)
+    assert score(mdp, agent) >= 0.99
+
+
+def test_d3_has_the_policy_of_d2():
+    """The mean of its return quantiles moves by δ, as the value of d2 does."""
+    agents = [perstep.QLearning(garnet(12, 3, 4, seed=4), rule=rule, seed=5).learn(20_000) for rule in ("d2", "d3")]
+    np.testing.assert_allclose(agents[0].all_action_values, agents[1].all_action_values, rtol=1e-9, atol=1e-9)
+
+
+def test_the_mean_of_return_quantiles_moves_by_delta():
+    rng = np.random.default_rng(3)
+    run = tabular.LearnerState(
+        tabular.table(2, 1, 5, 0.0)._replace(values=rng.normal(size=(2, 1, 5))),
+        tabular.memory(0),
+        rules.reward_estimate(3, 0.25),
+        rules.workspace(5, mean_by_delta=True),
+        rules.Schedule(0.1, 0.0, 0.0, 0.0, 0.0, False),
+        np.array([rules.NO_REFERENCE, 0, 0]),
+    )
+    before = run.table.values.copy()
+    delta = 1.5 - 0.25 + before[1, 0].mean() - before[0, 0].mean()
+    targets, tau = 1.5 - 0.25 + before[1, 0], (2 * np.arange(1, 6) - 1) / 10
+    pulls = np.array([np.mean(tau[j] - (targets < before[0, 0, j])) for j in range(5)])
+    assert tabular.td_learning(rules.RULES["d3"].number, run, 0, 0, 1.5, 1, False) == pytest.approx(delta)
+    expected = before[0, 0] + 0.1 * (pulls - pulls.mean() + delta)
+    np.testing.assert_allclose(run.table.values[0, 0], expected, atol=1e-12)
+
+
+def test_one_outlier_does_not_move_the_unit():
+    rng = np.random.default_rng(1)
+    seen, with_outlier = units.new_units(), units.new_units()
+    for i, reward in enumerate(rng.normal(3.0, 2.0, 5000)):
+        units.see(seen, reward, 0.0, False)
+        units.see(with_outlier, 1e9 if i == 2500 else reward, 0.0, False)
+    assert np.sqrt(seen[units.REWARD]) == pytest.approx(2.0, rel=0.1)
+    # The mean is moved by it, and the unit with the mean, for a while; a plain standard deviation would be 1e7.
+    assert np.sqrt(with_outlier[units.REWARD]) < 1e6
+
+
+def test_rewards_that_change_their_scale_are_followed():
+    rng = np.random.default_rng(1)
+    seen = units.new_units()
+    for spread in (1.0, 1000.0, 100.0):
+        for reward in rng.normal(0.0, spread, 400_000):
+            units.see(seen, reward, 0.0, False)
+        assert np.sqrt(seen[units.REWARD]) == pytest.approx(spread, rel=1.0)
+
+
+def test_the_first_estimates_are_those_of_the_first_rewards():
+    rewards = np.random.default_rng(2).normal(size=100)
+    estimate = rules.reward_estimate(7, 0.0, scale_free=True)
+    for optimistic in (False, True):
+        state = units.new_units()
+        for reward in rewards:
+            units.see(state, reward, 0.0, False)
+            units.begin(state, estimate.first, estimate.theta, estimate.offset, estimate.tau, reward, optimistic)
+        average = estimate.theta.mean() + estimate.offset[0]
+        assert average == pytest.approx(rewards.max() if optimistic else rewards.mean())
+        np.testing.assert_allclose(estimate.theta, np.sort(rewards)[(estimate.tau * 100).astype(int)])
+
+
+def test_theta_arrives_at_large_rewards():
+    mdp = scaled(access_control(), 100.0)
+    agent = perstep.QLearning(mdp, rule="d2", seed=2).learn(200_000)
+    rate = agent.history.reward_rate
+    earned = rate[3 * len(rate) // 4 :].mean()
+    assert agent.reward_quantiles.mean() == pytest.approx(earned, abs=0.03 * 800)
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].learner.values == "table"])
+def test_every_cell_on_a_table_learns_with_its_defaults(name):
+    given = () if ALGORITHMS[name].learner.control else (np.array([0, 1]),)
+    agent = perstep.make_agent(name, "perstep/RedPillBluePill-v0", *given, seed=1).learn(20_000)
+    assert -0.75 < agent.average_reward < -0.5
+
+
+def test_one_word_gives_the_paper_back():
+    agent = perstep.QLearning(two_loop(), preset="paper")
+    assert agent.config == type(agent.config)()
+    assert agent.config.preset == "paper"
+
+
+def test_a_preset_gives_way_to_what_is_named():
+    agent = perstep.QLearning(two_loop(), epsilon=0.2, reward_ratio=0.5)
+    assert (agent.config.exploration, agent.config.epsilon, agent.config.reward_step_size) == ("epsilon", 0.2, None)
+    assert agent.config.scale_free
+    with pytest.raises(ValueError, match=r"preset.*'papre'.*Did you mean 'paper'"):
+        perstep.QLearning(two_loop(), preset="papre")
+
+
+def test_a_world_that_changes_is_followed():
+    """Two worlds one after the other, in which the other action is the better one."""
+    agent = perstep.QLearning(perstep.FiniteMDP(np.ones((1, 2, 1)), [[1.0, 0.0]]), preset="changing", seed=1)
+    agent.learn(20_000)
+    assert agent.policy(deterministic=True)[0, 0] == 1.0
+    other = perstep.FiniteMDP(np.ones((1, 2, 1)), [[1.0, 30.0]])
+    agent._opened = type(agent._opened)(mdp=other)
+    agent.learn(20_000)
+    assert agent.policy(deterministic=True)[0, 1] == 1.0
+    assert agent.average_reward == pytest.approx(30.0, abs=1.5)
+
+
+def test_a_curious_agent_goes_on_to_the_bit(tmp_path):
+    whole = perstep.QLearning(garnet(12, 3, 4, seed=4), rule="d3", seed=5).learn(40_000)
+    half = perstep.QLearning(garnet(12, 3, 4, seed=4), rule="d3", seed=5).learn(17_000)
+    half.save(tmp_path / "half.safetensors")
+    again = perstep.load(tmp_path / "half.safetensors").learn(23_000)
+    np.testing.assert_array_equal(whole._run.table.values, again._run.table.values)
+    np.testing.assert_array_equal(whole._run.table.urges, again._run.table.urges)
+    np.testing.assert_array_equal(whole._run.memory.places, again._run.memory.places)
+    np.testing.assert_array_equal(whole.reward_quantiles, again.reward_quantiles)
+
+
+def test_the_signature_shows_the_defaults():
+    import inspect
+
+    shown = inspect.signature(perstep.QLearning).parameters
+    assert shown["exploration"].default == "curiosity"
+    assert shown["preset"].default == presets.DEFAULT == "steady"
+
+
+def test_every_learner_has_defaults_that_its_settings_accept():
+    for row in LEARNERS.values():
+        for rule in rules.RULES.values():
+            for preset in presets.PRESETS:
+                if row.fits(rule):
+                    row.config.of({"rule": rule.name, "preset": preset, **row.settings})
