@@ -45,6 +45,7 @@ WORLDS = {
     "perstep/AccessControl-v0": "ten servers and customers of four priorities: which customers to reject",
     "perstep/InvertedPendulum-v0": "keep a rod upright (the paper's second)",
     "perstep/PendulumSwingUp-v0": "swing the rod up with a motor that is too weak to lift it directly",
+    "perstep/Autoscaling-v0": "how many servers to run for a demand that changes over the day",
     "perstep/Atari-v0": "a game of the Arcade Learning Environment, also as ALE/Breakout-v5 (the paper's third)",
     "perstep/MinAtar-Asterix-v0": "collect treasure, avoid enemies; MinAtar's games are small versions of Atari games",
     "perstep/MinAtar-Breakout-v0": "break bricks with a ball",

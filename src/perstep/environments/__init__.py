@@ -39,6 +39,7 @@ WORLDS: dict[str, tuple[str, dict[str, str]]] = {
     "perstep/AccessControl-v0": (_FINITE + "access_control_env", {}),
     "perstep/InvertedPendulum-v0": (_PENDULUM, {"parameters": "inverted-pendulum"}),
     "perstep/PendulumSwingUp-v0": (_PENDULUM, {"parameters": "pendulum-swing-up"}),
+    "perstep/Autoscaling-v0": ("perstep.environments.autoscaling:AutoscalingEnv", {}),
     "perstep/MinAtar-Asterix-v0": (_MINATAR, {"game": "asterix"}),
     "perstep/MinAtar-Breakout-v0": (_MINATAR, {"game": "breakout"}),
     "perstep/MinAtar-Freeway-v0": (_MINATAR, {"game": "freeway"}),

@@ -20,6 +20,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     TIME_LIMIT: ("_elapsed_steps",),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
+    "perstep.environments.autoscaling:AutoscalingEnv": ("state",),
     "perstep.environments.minatar:MinAtarEnv": ("state",),
     "perstep.environments.atari:AtariEnv": ("state",),
 }

@@ -1,0 +1,279 @@
+"""Our agents with their defaults beside Stable-Baselines3, on four control tasks: what the trained policy earns.
+
+python benchmarks/control.py run [--only sb3|ours] [--seeds 3]   # resumes: a run that is in the file is not made again
+python benchmarks/control.py table
+
+The peers are DQN and PPO of Stable-Baselines3 and QR-DQN of sb3-contrib, each with the defaults of its library and with the
+settings that rl-baselines3-zoo tuned for the world. Every peer learns from games with the standard time limit; the continuing
+world is cut into games of 1000 steps for them. All of them use one thread. Steps per second are those of the clock on the
+wall, so they are smaller when other programs run. The late columns are of the policy with its exploration: for algorithms that
+learn a random policy, such as PPO, they can be far better than what the most probable actions earn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from measuring import table
+
+import perstep
+
+AUTOSCALING = "perstep/Autoscaling-v0"
+STEPS = {"CartPole-v1": 50_000, "MountainCar-v0": 100_000, "Acrobot-v1": 100_000, AUTOSCALING: 100_000}
+GAME_STEPS = 1000  # length of a game of the continuing world, which has no games of its own
+GAMES, FIRST_GAME = 20, 1_000_000  # evaluation games and the seed of the first one: the same games for every algorithm
+RESULTS = Path(__file__).parent / "results" / "control.json"
+
+# rl-baselines3-zoo, hyperparams/dqn.yml, qrdqn.yml and ppo.yml. "n_envs" and "normalize" are not settings of an algorithm.
+# `linear` is the zoo's "lin_": from the value to 0 over the run. Its DQN and QR-DQN differ in the quantiles only.
+
+
+def linear(start: float) -> Callable[[float], float]:
+    return lambda remaining: start * remaining
+
+
+_CARTPOLE_Q = {
+    "learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100_000, "learning_starts": 1000, "gamma": 0.99,
+    "target_update_interval": 10, "train_freq": 256, "gradient_steps": 128, "exploration_fraction": 0.16,
+    "exploration_final_eps": 0.04,
+}  # fmt: skip
+_MOUNTAIN_CAR_Q = {
+    "learning_rate": 4e-3, "batch_size": 128, "buffer_size": 10_000, "learning_starts": 1000, "gamma": 0.98,
+    "target_update_interval": 600, "train_freq": 16, "gradient_steps": 8, "exploration_fraction": 0.2,
+    "exploration_final_eps": 0.07,
+}  # fmt: skip
+_ACROBOT_Q = {
+    "learning_rate": 6.3e-4, "batch_size": 128, "buffer_size": 50_000, "learning_starts": 0, "gamma": 0.99,
+    "target_update_interval": 250, "train_freq": 4, "gradient_steps": -1, "exploration_fraction": 0.12,
+    "exploration_final_eps": 0.1,
+}  # fmt: skip
+_WIDE = {"net_arch": [256, 256]}
+ZOO: dict[str, dict[str, dict[str, Any]]] = {
+    "DQN": {
+        "CartPole-v1": {**_CARTPOLE_Q, "policy_kwargs": _WIDE},
+        "MountainCar-v0": {**_MOUNTAIN_CAR_Q, "policy_kwargs": _WIDE},
+        "Acrobot-v1": {**_ACROBOT_Q, "policy_kwargs": _WIDE},
+    },
+    "QR-DQN": {
+        "CartPole-v1": {**_CARTPOLE_Q, "policy_kwargs": {**_WIDE, "n_quantiles": 10}},
+        "MountainCar-v0": {**_MOUNTAIN_CAR_Q, "policy_kwargs": {**_WIDE, "n_quantiles": 25}},
+        "Acrobot-v1": {**_ACROBOT_Q, "policy_kwargs": {**_WIDE, "n_quantiles": 25}},
+    },
+    "PPO": {
+        "CartPole-v1": {
+            "n_envs": 8, "n_steps": 32, "batch_size": 256, "gae_lambda": 0.8, "gamma": 0.98, "n_epochs": 20,
+            "ent_coef": 0.0, "learning_rate": linear(0.001), "clip_range": linear(0.2),
+        },
+        "MountainCar-v0": {
+            "normalize": True, "n_envs": 16, "n_steps": 16, "gae_lambda": 0.98, "gamma": 0.99, "n_epochs": 4,
+            "ent_coef": 0.0,
+        },
+        "Acrobot-v1": {
+            "normalize": True, "n_envs": 16, "n_steps": 256, "gae_lambda": 0.94, "gamma": 0.99, "n_epochs": 4,
+            "ent_coef": 0.0,
+        },
+    },
+}  # fmt: skip
+for settings_of in ZOO.values():
+    settings_of[AUTOSCALING] = settings_of["CartPole-v1"]  # the zoo does not know our world
+
+SB3_CELLS = tuple(itertools.product(("DQN", "PPO", "QR-DQN"), ("defaults", "zoo")))
+OUR_AGENTS = itertools.product(("ActorCritic", "TileQ", "DeepQ"), ("d2", "d3"))
+OUR_CELLS = tuple((f"{agent} {rule}", "defaults") for agent, rule in OUR_AGENTS)
+
+
+# ------------------------------------------------------------------------------------------------------------- measuring
+
+
+class Recorder(gymnasium.Wrapper):
+    """Keeps every reward, and the return of each game with the step at which the game ended."""
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self.rewards: list[float] = []
+        self.returns: list[tuple[int, float]] = []
+        self.sum = 0.0
+
+    def step(self, action: Any) -> tuple:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.rewards.append(float(reward))
+        self.sum += float(reward)
+        if terminated or truncated:
+            self.returns.append((len(self.rewards), self.sum))
+            self.sum = 0.0
+        return observation, reward, terminated, truncated, info
+
+
+def games_of(world: str) -> Recorder:
+    """The world with its standard time limit; the continuing world with one of `GAME_STEPS`."""
+    return Recorder(gymnasium.make(world, max_episode_steps=GAME_STEPS if world == AUTOSCALING else None))
+
+
+def late(recorders: list[Recorder]) -> dict[str, Any]:
+    """Reward per step and return per game over the last tenth of learning; the return is None if no game ended in it."""
+    rewards = np.array([recorder.rewards for recorder in recorders])  # (environments, steps)
+    begin = rewards.shape[1] - rewards.shape[1] // 10
+    returns = [value for recorder in recorders for moment, value in recorder.returns if moment > begin]
+    return {
+        "steps": rewards.size,
+        "late_reward_per_step": float(rewards[:, begin:].mean()),
+        "late_return": float(np.mean(returns)) if returns else None,
+    }
+
+
+def evaluate(world: str, act: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return per game and reward per step of a policy over the evaluation games. `act`: an observation to an action."""
+    env = games_of(world)
+    for game in range(GAMES):
+        observation, _ = env.reset(seed=FIRST_GAME + game)
+        ended = False
+        while not ended:
+            observation, _, terminated, truncated, _ = env.step(act(observation))
+            ended = terminated or truncated
+    returns = [value for _, value in env.returns]
+    return {"return": float(np.mean(returns)), "reward_per_step": float(np.mean(env.rewards)), "returns": returns}
+
+
+# ------------------------------------------------------------------------------------------------------------------ runs
+
+
+def sb3(world: str, algorithm: str, settings: str, seed: int) -> dict[str, Any]:
+    """One run of a peer. PPO learns from whole rollouts, so it makes up to 3 % more steps than were asked for."""
+    import torch
+    from sb3_contrib import QRDQN
+    from stable_baselines3 import DQN, PPO
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    torch.set_num_threads(1)
+    chosen = dict(ZOO[algorithm][world]) if settings == "zoo" else {}
+    recorders = [games_of(world) for _ in range(chosen.pop("n_envs", 1))]
+    envs = DummyVecEnv([lambda recorder=recorder: recorder for recorder in recorders])
+    # The zoo normalises observations and rewards. The recorders are inside and see the original rewards.
+    normalised = VecNormalize(envs, gamma=chosen["gamma"]) if chosen.pop("normalize", False) else None
+    learner = {"DQN": DQN, "PPO": PPO, "QR-DQN": QRDQN}[algorithm]
+    model = learner("MlpPolicy", normalised or envs, seed=seed, device="cpu", **chosen)
+    begin = time.monotonic()
+    model.learn(STEPS[world])
+    seconds = time.monotonic() - begin
+
+    def act(observation: Any) -> Any:
+        shown = normalised.normalize_obs(observation) if normalised else observation
+        return model.predict(shown, deterministic=True)[0]
+
+    return {**evaluate(world, act), **late(recorders), "seconds": seconds}
+
+
+def ours(world: str, algorithm: str, settings: str, seed: int) -> dict[str, Any]:
+    """One run of our agent with all defaults, in the world as it is: a continuing world is not cut into games."""
+    name, rule = algorithm.split()
+    settings_of_agent = {"threads": 1} if name == "DeepQ" else {}
+    agent = getattr(perstep, name)(world, rule=rule, seed=seed, **settings_of_agent).record_every(STEPS[world] // 100)
+    begin = time.monotonic()
+    agent.learn(STEPS[world], progress=False)
+    seconds = time.monotonic() - begin
+    history = agent.history
+    episodes = history.episodes[-10:]
+    ended = episodes.sum()
+    return {
+        **evaluate(world, lambda observation: agent.predict(observation, deterministic=True)[0]),
+        "steps": STEPS[world],
+        "late_reward_per_step": float(history.reward_rate[-10:].mean()),
+        "late_return": float(np.nansum(history.episode_return[-10:] * episodes) / ended) if ended else None,
+        "seconds": seconds,
+    }
+
+
+PARTS = {"sb3": (sb3, SB3_CELLS), "ours": (ours, OUR_CELLS)}
+KEY = ("world", "algorithm", "settings", "seed")
+
+
+def read() -> list[dict[str, Any]]:
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+
+
+def append(result: dict[str, Any]) -> None:
+    """Add a run to the file, one line per run. The file is published by rename, so it is complete at all times."""
+    lines = [json.dumps(row) for row in [*read(), result]]
+    RESULTS.parent.mkdir(exist_ok=True)
+    unfinished = RESULTS.with_suffix(f".{os.getpid()}.unfinished")
+    unfinished.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    unfinished.replace(RESULTS)
+
+
+def run(parts: list[str], seeds: int) -> None:
+    """All cells with seed 0, then all cells with seed 1, and so on. The slowest algorithm of the peers comes last."""
+    for seed, part in itertools.product(range(seeds), parts):
+        play, cells = PARTS[part]
+        for (algorithm, settings), world in itertools.product(cells, STEPS):
+            key = dict(zip(KEY, (world, algorithm, settings, seed), strict=True))
+            if any(all(row[name] == value for name, value in key.items()) for row in read()):
+                continue
+            result = play(**key)
+            append({**key, **result})
+            speed = result["steps"] / result["seconds"]
+            print(f"{world} {algorithm} {settings} {seed}: {result['return']:.1f}, {speed:,.0f} steps/s", flush=True)
+
+
+# ----------------------------------------------------------------------------------------------------------------- table
+
+
+def estimate(values: list[float | None], digits: int) -> str:
+    """Mean ± standard error over seeds; only the mean if there is one seed."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "—"
+    error = f" ± {np.std(known, ddof=1) / np.sqrt(len(known)):.{digits}f}" if len(known) > 1 else ""
+    return f"{np.mean(known):.{digits}f}{error}"
+
+
+def show() -> None:
+    rows = read()
+    shown = []
+    for world, (algorithm, settings) in itertools.product(STEPS, (*SB3_CELLS, *OUR_CELLS)):
+        found = [row for row in rows if [row[name] for name in KEY[:3]] == [world, algorithm, settings]]
+        if not found:
+            continue
+        columns = {name: [row[name] for row in found] for name in found[0]}
+        shown.append(
+            (
+                world,
+                f"{algorithm}, {settings}",
+                len(found),
+                estimate(columns["return"], 1),
+                estimate(columns["reward_per_step"], 3),
+                estimate(columns["late_return"], 1),
+                estimate(columns["late_reward_per_step"], 3),
+                f"{sum(columns['steps']) / sum(columns['seconds']):,.0f}",
+            )
+        )
+    table(
+        f"The trained policy over {GAMES} games without exploration; late: while learning, the last tenth. Mean ± standard error",
+        ("world", "algorithm", "seeds", "return", "reward/step", "late return", "late reward/step", "steps/s"),
+        shown,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run", help="make the runs that are not in the file yet")
+    running.add_argument("--only", choices=tuple(PARTS), help="the runs of one side; both by default")
+    running.add_argument("--seeds", type=int, default=3, help="runs of each cell, with the seeds 0, 1, …")
+    commands.add_parser("table", help="print the results so far")
+    arguments = parser.parse_args()
+    if arguments.command == "run":
+        run([arguments.only] if arguments.only else list(PARTS), arguments.seeds)
+    show()
+
+
+if __name__ == "__main__":
+    main()
