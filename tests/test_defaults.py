@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -226,3 +227,41 @@ def test_every_learner_has_defaults_that_its_settings_accept():
             for preset in presets.PRESETS:
                 if row.fits(rule):
                     row.config.of({"rule": rule.name, "preset": preset, **row.settings})
+
+
+class Corridor(gymnasium.Env):
+    """Ten cells, one goal at the right end, and the same reward at every step."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(10), gymnasium.spaces.Discrete(2)
+
+    def __init__(self, reward):
+        self.reward = reward
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cell = 3
+        return self.cell, {}
+
+    def step(self, action):
+        self.cell = max(self.cell + (1 if action else -1), 0)
+        return self.cell, self.reward, self.cell == 9, False, {}
+
+
+@pytest.mark.parametrize(("reward", "best"), [(-1.0, 1), (0.5, 0)])
+def test_where_all_rewards_are_equal_an_end_gets_a_cost_or_a_prize(reward, best, tmp_path):
+    """Steps that cost should be few, and steps that pay many; a policy has the same average reward whatever it does."""
+    agent = perstep.QLearning(Corridor(reward), seed=1)
+    agent.learn(20_000)
+    assert np.sign(agent.reset_cost) == np.sign(reward)
+    assert (agent.policy(deterministic=True)[3:9].argmax(axis=1) == best).all()
+    agent.save(tmp_path / "a.safetensors")
+    with pytest.warns(UserWarning, match="fresh reset"):
+        again = perstep.load(tmp_path / "a.safetensors", env=Corridor(reward))
+    assert again.reset_cost == agent.reset_cost
+
+
+def test_where_rewards_differ_an_end_costs_nothing():
+    agent = perstep.QLearning("FrozenLake-v1", seed=1).learn(3_000)
+    assert agent.reset_cost == 0.0
+    with pytest.raises(ValueError, match="'auto' is for tables"):
+        perstep.ActorCritic("CartPole-v1", reset_cost="auto")

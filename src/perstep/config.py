@@ -8,7 +8,7 @@ import math
 import numbers
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from perstep import presets
 from perstep.errors import UnknownName, unknown
@@ -84,6 +84,7 @@ def switch(name: str, value: object) -> None:
 class LearnerConfig:
     """What every learner has in common. The fields' own values are those of the preset "paper"."""
 
+    on_a_table: ClassVar[bool] = False
     preset: str = "paper"
     """Where settings that are not named come from: "steady" (an agent's default), "changing" for a world that changes, or
     "paper"."""
@@ -123,8 +124,9 @@ class LearnerConfig:
     termination: Literal["continue", "mask", "stop"] = "continue"
     """At the end of an episode: "continue" to the next start as an ordinary transition, "mask" the bootstrap, or "stop": no
     rewards come after it, which is worth −R̄/(1 − γ) where R̄ is subtracted."""
-    reset_cost: float = 0.0
-    """Subtracted from the reward whenever an episode ends."""
+    reset_cost: float | Literal["auto"] = 0.0
+    """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
+    are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
     seed: int = 0
     """All the run's randomness comes from this number."""
 
@@ -143,8 +145,14 @@ class LearnerConfig:
         for name in ("num_quantiles", "num_reward_quantiles", "num_return_quantiles"):
             if name == "num_quantiles" or getattr(self, name) is not None:
                 self._count(name, 1)
+        if self.reset_cost == "auto" and not self.on_a_table:
+            raise ValueError(
+                "reset_cost='auto' is for tables. Use termination='stop' on tiles and with networks: an end is then worth what "
+                "follows it, nothing."
+            )
         for name in ("initial_average_reward", "initial_value", "reset_cost"):
-            self._number(name, -math.inf, above=True)
+            if getattr(self, name) != "auto" or name != "reset_cost":
+                self._number(name, -math.inf, above=True)
         choice("termination", self.termination, ("continue", "mask", "stop"))
         self._count("seed", 0)
         self._number("discount", 0.0, 1.0, above=True)
@@ -367,6 +375,8 @@ class ActorCriticConfig(TileConfig):
 class TDLearningConfig(LearnerConfig):
     """Settings of TDLearning."""
 
+    on_a_table: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _refuse_reading_of_values(self)
@@ -419,6 +429,8 @@ class ActionValueConfig(LearnerConfig):
 @dataclass(frozen=True, kw_only=True)
 class QLearningConfig(ActionValueConfig):
     """Settings of QLearning."""
+
+    on_a_table: ClassVar[bool] = True
 
     exploration: Literal["epsilon", "curiosity"] = "epsilon"
     """How it explores: by random actions with probability epsilon, as in the paper, or by expeditions to what it knows least

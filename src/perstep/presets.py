@@ -38,6 +38,7 @@ STEADY: Mapping[str, Settings] = {
         "exploration": "curiosity",
         "first_average": "best",
         "replay_capacity": 2**15,
+        "reset_cost": "auto",
     },
 }
 CHANGING: Mapping[str, Settings] = {

@@ -147,6 +147,11 @@ class Agent(ABC):
         return self.mdp.name or "a finite MDP" if self.mdp is not None else None
 
     @property
+    def reset_cost(self) -> float:
+        """What the end of an episode costs now."""
+        return self._ends.reset_cost if self._world is None else self._world.reset_cost
+
+    @property
     def _ends(self) -> Ends:
         return Ends.of(self.config.termination, self.config.reset_cost)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import warnings
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import perstep.environments  # registers the worlds
+from perstep.config import number
 from perstep.environments.atari import game_of, games
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
@@ -127,6 +129,9 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     about: dict[str, Any] = {"kind": "gymnasium", "name": str(world.env.unwrapped), "spaces": spaces}
     if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs):
         about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": time_limit(world.env) or -1}
+    if world.adaptive_cost is not None and world.adaptive_cost.only_reward is not None:
+        only = world.adaptive_cost.only_reward
+        about["reset_cost"] = [None if math.isnan(only) else only, world.adaptive_cost.cost]
     state = None if world.point is None else snapshot(world.env)
     untouched = world.seed == world.first_seed  # before the first reset
     about["resumes"] = "from the same state" if state or untouched else FRESH
@@ -163,6 +168,10 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
 def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
     """Put a world back where it was when it was described. If that is not known, or the world is another one, it goes on from
     a fresh reset."""
+    if world.adaptive_cost is not None and "reset_cost" in about:
+        only, cost = about["reset_cost"]
+        world.adaptive_cost.only_reward = math.nan if only is None else number("reset_cost", only, -math.inf, above=True)
+        world.adaptive_cost.cost = number("reset_cost", cost, -math.inf, above=True)
     if "state" not in about:
         return
     world.reset()

@@ -24,11 +24,36 @@ class Ends(NamedTuple):
 
     mask: bool  # whether the value after an end is 0; otherwise it is that of the next start
     reset_cost: float  # subtracted from the reward of the last transition
+    adapts: bool = False  # whether the reset cost is found by AdaptiveCost instead
 
     @classmethod
-    def of(cls, termination: str, reset_cost: float) -> Ends:
+    def of(cls, termination: str, reset_cost: float | str) -> Ends:
         """From the settings of an agent."""
-        return cls(termination != "continue", reset_cost)
+        adapts = isinstance(reset_cost, str)
+        return cls(termination != "continue", 0.0 if adapts else float(reset_cost), adapts)
+
+
+class AdaptiveCost:
+    """The reset cost of `reset_cost="auto"`: the return of the first episode while all rewards are the same, otherwise 0.
+
+    Where every step pays the same, all policies have the same average reward, and nothing can be learnt. What people then want
+    are long episodes if steps pay, and short ones if they cost. With a cost of the sign of the rewards that is what the average
+    says; its size does not matter to the best policy.
+    """
+
+    def __init__(self) -> None:
+        self.only_reward: float | None = None  # None before the first step, NaN once rewards differ
+        self.cost = 0.0
+
+    def see(self, reward: float, terminated: bool, episode_return: float) -> float:
+        """Take note of one step; returns the cost of an end now."""
+        if self.only_reward is None:
+            self.only_reward = reward
+        elif reward != self.only_reward:
+            self.only_reward, self.cost = math.nan, 0.0
+        if terminated and not math.isnan(self.only_reward) and self.cost == 0.0:
+            self.cost = episode_return
+        return self.cost
 
 
 class BadReward(ValueError):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.environments.world_state import kinds
-from perstep.interaction.behaviour import Ends, finite
+from perstep.interaction.behaviour import AdaptiveCost, Ends, finite
 
 
 class Hooks(Protocol):
@@ -35,11 +35,17 @@ class GymnasiumWorld:
     def __init__(self, env: Any, ends: Ends, seed: int) -> None:
         self.env = env
         self.ends = ends
+        self.adaptive_cost = AdaptiveCost() if ends.adapts else None
         self.first_seed = seed
         self.seed: int | None = seed  # of the next reset: only the first one gets a seed
         self.point: Any = None  # where the agent is; None before the first reset
         self.action: Any = None  # chosen there and not yet taken
         self.episode_return = 0.0  # sum of the rewards since the last reset
+
+    @property
+    def reset_cost(self) -> float:
+        """What an end costs now."""
+        return self.ends.reset_cost if self.adaptive_cost is None else self.adaptive_cost.cost
 
     def reset(self) -> Any:
         """The first observation of an episode."""
@@ -60,13 +66,16 @@ class GymnasiumWorld:
                 reward = finite(reward, moment)
                 next_point = resume = hooks.read(observation)
                 self.episode_return += reward
+                ended_with = self.episode_return
                 if terminated or truncated:
                     hooks.note_end(self.episode_return)
                     if not terminated:
                         next_point = copy.copy(next_point)  # a world may write its next start to the same memory
                     resume = hooks.read(self.reset())
+                if self.adaptive_cost is not None:
+                    self.adaptive_cost.see(reward, bool(terminated), ended_with)
                 if terminated:
-                    reward -= self.ends.reset_cost
+                    reward -= self.reset_cost
                     next_point = resume
                 masked = bool(terminated) and self.ends.mask
                 action = hooks.learn_then_act(self.point, self.action, reward, next_point, masked, resume)
@@ -101,7 +110,7 @@ class GymnasiumWorld:
             observation, reward, terminated, truncated, _ = env.step(choose(observation))
             value = finite(reward, moment)
             episode += value
-            rewards[moment] = value - (self.ends.reset_cost if terminated else 0.0)
+            rewards[moment] = value - (self.reset_cost if terminated else 0.0)
             if terminated or truncated:
                 returns.append(episode)
                 episode = 0.0
