@@ -262,11 +262,9 @@ def atoms(sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     if not sketch.cursor.size:
         return np.zeros(0), np.zeros(0, np.int64)
     current = int(sketch.cursor[CURRENT])
-    now, before = _entries(sketch, current), _entries(sketch, 1 - current)
-    keys = sketch.words[: sketch.cursor[WAIT]]
-    waiting = (keys ^ ((keys >> 63) & MAGNITUDE)).view(np.float64)
-    values = np.append(now[0], waiting)
-    counts = np.append(now[1], np.ones(waiting.size, np.int64))
+    now, before, alone = entries(sketch, current), entries(sketch, 1 - current), waiting(sketch)
+    values = np.append(now[0], alone)
+    counts = np.append(now[1], np.ones(alone.size, np.int64))
     if counts.sum() < before[1].sum():
         values, counts = np.append(values, before[0]), np.append(counts, before[1])
     distinct, places = np.unique(values, return_inverse=True)
@@ -275,6 +273,13 @@ def atoms(sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return distinct, total
 
 
-def _entries(sketch: Sketch, table: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def entries(sketch: Sketch, table: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The values and counts of one of the two tables."""
     filled = slice(table * ENTRIES, table * ENTRIES + int(sketch.cursor[SIZES + table]))
     return sketch.values[filled], sketch.counts[filled]
+
+
+def waiting(sketch: Sketch) -> NDArray[np.float64]:
+    """The rewards of the current epoch that are not in its table yet."""
+    keys = sketch.words[: sketch.cursor[WAIT]]
+    return (keys ^ ((keys >> 63) & MAGNITUDE)).view(np.float64)
