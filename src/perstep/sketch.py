@@ -105,16 +105,15 @@ def take(sketch: Any, reward: Any) -> None:
         else:
             sketch.words[sketch.cursor[WAIT]] = key
             sketch.cursor[WAIT] += 1
-            if sketch.cursor[WAIT] == WAITING:
-                merge(sketch.cursor, sketch.values, sketch.counts, sketch.words)
         sketch.cursor[LEFT] -= 1
-        if sketch.cursor[LEFT] == 0:
-            end_epoch(sketch.cursor, sketch.values, sketch.counts, sketch.words)
+        if sketch.cursor[WAIT] == WAITING or sketch.cursor[LEFT] == 0:
+            merge(sketch.cursor, sketch.values, sketch.counts, sketch.words)
 
 
 @compiled
 def merge(cursor: Any, values: Any, counts: Any, words: Any) -> None:
-    """Merge the waiting rewards into the current table."""
+    """Merge the waiting rewards into the current table. At the end of an epoch it becomes the table of the epoch before, whose place
+    a new one takes."""
     begin, size = cursor[CURRENT] * ENTRIES, cursor[SIZES + cursor[CURRENT]]
     merged = _interleave(values, counts, words, begin, size, sort(words, cursor[WAIT]), cursor[WAIT])
     if merged <= ENTRIES:
@@ -130,6 +129,11 @@ def merge(cursor: Any, values: Any, counts: Any, words: Any) -> None:
         merged = compressed
     cursor[SIZES + cursor[CURRENT]] = merged
     cursor[WAIT] = 0
+    if cursor[LEFT] == 0:
+        cursor[CURRENT] = 1 - cursor[CURRENT]
+        cursor[SIZES + cursor[CURRENT]] = 0
+        cursor[LEFT] = min(cursor[END], cursor[LONGEST])
+        cursor[END] += cursor[LEFT]
     index(cursor, values, counts, words, width)
 
 
@@ -232,17 +236,6 @@ def index(cursor: Any, values: Any, counts: Any, words: Any, width: Any) -> None
                 slot = (slot + 1) & (SLOTS - 1)
             words[SLOTS_BEGIN + slot] = entry
         before += number
-
-
-@compiled
-def end_epoch(cursor: Any, values: Any, counts: Any, words: Any) -> None:
-    """The current table becomes the one before, whose place a new table takes."""
-    merge(cursor, values, counts, words)
-    cursor[CURRENT] = 1 - cursor[CURRENT]
-    cursor[SIZES + cursor[CURRENT]] = 0
-    cursor[LEFT] = min(cursor[END], cursor[LONGEST])
-    cursor[END] += cursor[LEFT]
-    index(cursor, values, counts, words, 0.0)
 
 
 def kept(sketch: Sketch) -> Kept:
