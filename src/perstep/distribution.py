@@ -86,9 +86,7 @@ class Distribution:
         return cls.from_counts(values, counts, effective_samples)
 
     @classmethod
-    def from_counts(
-        cls, values: ArrayLike, counts: ArrayLike, effective_samples: float | None = None
-    ) -> Distribution:
+    def from_counts(cls, values: ArrayLike, counts: ArrayLike, effective_samples: float | None = None) -> Distribution:
         """The empirical distribution of samples that have been counted: an atom for each value."""
         counts = np.asarray(counts)
         total = int(counts.sum())
@@ -116,8 +114,8 @@ class Distribution:
     @overload
     def quantile(self, p: Sequence[float] | Floats) -> Floats: ...
     def quantile(self, p: float | Sequence[float] | Floats) -> float | Floats:
-        """The smallest x with P(X ≤ x) ≥ p, for p in [0, 1]; at p = 0 the lower end of the distribution. Warns (`ThinTail`) if fewer
-        than about ten independent samples lie on one side of it, except at p = 0 and 1: the smallest and the largest sample."""
+        """The smallest x with P(X ≤ x) ≥ p, for p in [0, 1]; at p = 0 the lower end of the distribution. Warns (`ThinTail`) if
+        fewer than ten independent samples lie on one side of it, except at p = 0 and 1: the smallest and the largest sample."""
         asked = _probabilities(p, "quantile", zero_allowed=True)
         self._warn_of_thin_tail("quantile", asked, np.minimum(asked, 1.0 - asked))
         return _like(p, _by_block(self._quantiles, asked, self._smooth[0].size))
@@ -139,7 +137,7 @@ class Distribution:
     def cvar(self, p: Sequence[float] | Floats) -> Floats: ...
     def cvar(self, p: float | Sequence[float] | Floats) -> float | Floats:
         """The mean of the worst fraction p of the draws (the lower tail), for p in (0, 1]; at p = 1 the mean. Warns (`ThinTail`) if
-        these are fewer than about ten independent samples."""
+        these are fewer than ten independent samples."""
         asked = _probabilities(p, "cvar", zero_allowed=False)
         self._warn_of_thin_tail("cvar", asked, np.where(asked == 1.0, 0.0, asked))
         return _like(p, _by_block(self._cvars, asked, self._smooth[0].size))
@@ -244,9 +242,9 @@ class Distribution:
         tail = float(tails.flat[worst])
         needed = math.ceil(FEWEST_IN_TAIL / tail * self.num_samples / self.effective_samples)
         warnings.warn(
-            f"{name}({float(asked.flat[worst]):g}) rests on a tail of about {tail * self.effective_samples:.2g} independent samples, "
-            f"of {self.num_samples:,} steps worth {self.effective_samples:,.0f}. It needs about {needed:,} steps: learn or evaluate "
-            "for longer, or ask for a larger part.",
+            f"{name}({float(asked.flat[worst]):g}) rests on a tail of about {tail * self.effective_samples:.2g} independent "
+            f"samples: these {self.num_samples:,} steps are worth {self.effective_samples:,.0f} of them. It needs about "
+            f"{needed:,} steps. Learn or evaluate for longer, or ask for a larger part.",
             ThinTail,
             stacklevel=3,
         )
@@ -312,7 +310,9 @@ class Distribution:
         """The standard deviation of (q − X)⁺, where q is the p-quantile."""
         q = self._quantiles(p)[:, None]  # (points, 1)
         if not np.isfinite(q).all():  # of a normal at p = 1: all draws count
-            return np.asarray(np.where(np.isfinite(q[:, 0]), self._finite_shortfall_sds(np.where(np.isfinite(q), q, 0.0)), self.std))
+            return np.asarray(
+                np.where(np.isfinite(q[:, 0]), self._finite_shortfall_sds(np.where(np.isfinite(q), q, 0.0)), self.std)
+            )
         return self._finite_shortfall_sds(q)
 
     def _finite_shortfall_sds(self, q: Floats) -> Floats:

@@ -44,7 +44,9 @@ def new_record(num_quantiles: int, window: int = 1, rows: int = ROWS, sketch: Sk
     cursor = np.array([window, 0, 0], np.int64)
     quantiles = np.zeros((rows, num_quantiles))
     sketch = no_sketch() if sketch is None else sketch
-    return Record(cursor, np.zeros(3), np.zeros(rows), np.zeros(rows), quantiles, np.zeros(rows), np.zeros(rows), sketch)
+    return Record(
+        cursor, np.zeros(3), np.zeros(rows), np.zeros(rows), quantiles, np.zeros(rows), np.zeros(rows), sketch
+    )
 
 
 @compiled

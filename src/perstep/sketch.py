@@ -1,9 +1,9 @@
 """A sketch of the rewards: their distribution with its tails, in memory of a fixed size. It holds what the m quantiles θ cannot.
 
-A table holds distinct rewards with exact counts. With more than `ENTRIES` distinct rewards, neighbours are merged to their mean as in
-a t-digest (Dunning & Ertl 2019): an entry takes the fewer rewards, the nearer it lies to an end. The number of rewards, the smallest
-and the largest stay exact, and so does the mean up to rounding. Merging looks at counts alone: rewards c·R with c > 0 give the
-same counts at c times the values, to the bit if c is a power of two.
+A table holds distinct rewards with exact counts. With more than `ENTRIES` distinct rewards, neighbours are merged to their mean as
+in a t-digest (Dunning & Ertl 2019): the nearer an entry lies to an end, the fewer rewards it takes. The number of rewards, the
+smallest and the largest stay exact, and so does the mean up to rounding. Merging looks at counts alone: rewards c·R with c > 0 give
+the same counts at c times the values, to the bit if c is a power of two.
 
 What counts is how the agent behaves now. So there is a table for the current epoch and one for the epoch before. An epoch ends
 whenever the number of steps has doubled.
@@ -40,7 +40,9 @@ MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 class Sketch(NamedTuple):
     """The two tables, and the room to work in. All arrays have size 0 where no rewards are sketched."""
 
-    cursor: NDArray[np.int64]  # (7,): current table, sizes of both, waiting rewards, last step and steps left of the epoch, limit
+    cursor: NDArray[
+        np.int64
+    ]  # (7,): current table, sizes of both, waiting rewards, last step and steps left of the epoch, limit
     values: NDArray[np.float64]  # both tables, each sorted; then room for merging
     counts: NDArray[np.int64]  # likewise
     words: NDArray[np.int64]  # keys of the waiting rewards, the hash table, room for sorting, sizes of the buckets
@@ -112,8 +114,8 @@ def take(sketch: Any, reward: Any) -> None:
 
 @compiled
 def merge(cursor: Any, values: Any, counts: Any, words: Any) -> None:
-    """Merge the waiting rewards into the current table. At the end of an epoch it becomes the table of the epoch before, whose place
-    a new one takes."""
+    """Merge the waiting rewards into the current table. At the end of an epoch it becomes the table of the epoch before, and a new
+    one takes the place of that."""
     begin, size = cursor[CURRENT] * ENTRIES, cursor[SIZES + cursor[CURRENT]]
     merged = _interleave(values, counts, words, begin, size, sort(words, cursor[WAIT]), cursor[WAIT])
     if merged <= ENTRIES:
@@ -250,8 +252,8 @@ def kept(sketch: Sketch) -> Kept:
 
 
 def atoms(sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The distinct rewards of late, in order, and how often each came: those of the current epoch, and also those of the epoch before
-    while it has more of them."""
+    """The distinct rewards of late, in order, and how often each came: those of the current epoch, and also those of the epoch
+    before while it has more steps."""
     if not sketch.cursor.size:
         return np.zeros(0), np.zeros(0, np.int64)
     current = int(sketch.cursor[CURRENT])

@@ -234,7 +234,7 @@ class Agent(ABC):
 
     @property
     def earned_reward(self) -> float:
-        """The mean reward per step that the agent earned of late, in the last third to two thirds of its steps; NaN before the first."""
+        """The mean reward per step of late, in the last third to two thirds of the agent's steps; NaN before the first."""
         values, counts = atoms(self._record.sketch)
         return float(values @ (counts / counts.sum())) if counts.size else math.nan
 

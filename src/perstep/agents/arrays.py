@@ -93,5 +93,9 @@ def check_sketch(tables: sketch.Sketch) -> None:
     for table in (0, 1):
         values, counts = sketch.entries(tables, table)
         finite_numbers("sketch of the rewards", values)
-        if (np.diff(values) <= 0.0).any() or (counts < 1).any() or float(counts.sum(dtype=np.float64)) > sketch.UNBOUNDED:
+        if (
+            (np.diff(values) <= 0.0).any()
+            or (counts < 1).any()
+            or float(counts.sum(dtype=np.float64)) > sketch.UNBOUNDED
+        ):
             raise BadFile("The file's sketch of the rewards is not in order, or has impossible counts.")

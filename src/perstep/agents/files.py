@@ -87,7 +87,12 @@ OLD_FORMATS = (FORMAT_2, FORMAT_3)
 def from_format_3(arrays: storage.Arrays) -> storage.Arrays:
     """The arrays of format 3 with what came after it: units of rewards, urges to explore, which no agent had then, and an empty
     sketch of the rewards."""
-    arrays = {**arrays, "rewards.units": new_units(), "rewards.first": np.zeros(0), **flatten("sketch", kept(new_sketch()))}
+    arrays = {
+        **arrays,
+        "rewards.units": new_units(),
+        "rewards.first": np.zeros(0),
+        **flatten("sketch", kept(new_sketch())),
+    }
     if "table.visits" in arrays:
         arrays |= {"table.urges": np.zeros((0, 0)), "table.mood": np.zeros(MOOD, np.int64)}
     return arrays
