@@ -290,7 +290,8 @@ def test_errors_of_normals_are_those_of_their_atoms() -> None:
 def test_thin_tails_warn() -> None:
     d = Distribution.from_samples(np.arange(1000.0), effective_samples=500.0)
     with pytest.warns(
-        ThinTail, match=r"cvar\(0.001\) rests on a tail of about 0.5 independent samples: these 1,000 steps are worth 500"
+        ThinTail,
+        match=r"cvar\(0.001\) rests on a tail of about 0.5 independent samples: these 1,000 steps are worth 500",
     ):
         d.cvar(0.001)
     with pytest.warns(ThinTail, match=r"quantile\(0.99\) .* It needs about 2,000 steps"):
