@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -362,3 +363,10 @@ def test_the_settings_decide_how_long_epochs_are(tmp_path):
     arrays["sketch.cursor"][sketch.LONGEST] = -5
     write(path, arrays, metadata)
     assert perstep.load(path)._record.sketch.cursor[sketch.LONGEST] == sketch.UNBOUNDED
+
+
+def test_a_file_of_an_older_format_begins_with_an_empty_sketch():
+    agent = perstep.load(Path(__file__).parent / "agents" / "format_2" / "q.safetensors")
+    assert math.isnan(agent.earned_reward)
+    assert agent.reward_distribution.num_samples is None
+    assert agent.learn(500).reward_distribution.num_samples == 500 - 256
