@@ -83,6 +83,25 @@ def against_peers(scale: int) -> None:
     )
 
 
+def counting_rewards(scale: int) -> None:
+    """What the sketch of the rewards costs: two distinct rewards, and normal ones."""
+    steps, rows = 2_000_000 // scale, []
+    worlds = {"two distinct rewards": garnet(1, 2, 1, 1), "normal rewards": garnet(1, 2, 1, 1, reward_sd=1.0)}
+    for title, mdp in worlds.items():
+        without, counted = (
+            perstep.QLearning(mdp, rule="d2", num_quantiles=10).record_every(1000, sketch=on).learn(10_000)
+            for on in (False, True)
+        )
+        off, on = in_turns(
+            [
+                lambda without=without: without.learn(steps, progress=False),
+                lambda counted=counted: counted.learn(steps, progress=False),
+            ]
+        )
+        rows.append((title, f"{1e9 * off / steps:.1f}", f"{1e9 * on / steps:.1f}", f"{1e9 * (on - off) / steps:.1f}"))
+    table("Counting the rewards (nanoseconds per step)", ("world", "without", "with", "difference"), rows)
+
+
 def against_size(scale: int) -> None:
     steps = 1_000_000 // scale
     rows = []
@@ -132,6 +151,7 @@ def memory(scale: int) -> None:
 def main(*, quick: bool) -> None:
     scale = 10 if quick else 1
     against_peers(scale)
+    counting_rewards(scale)
     against_size(scale)
     first_step()
     memory(scale)

@@ -219,12 +219,17 @@ def test_reward_distribution(kind, rule):
     assert distribution.cdf(1.0) == pytest.approx(0.5)
     assert distribution.cvar(0.25) == pytest.approx(-1.0)
     assert distribution.cvar(0.5) == pytest.approx(-0.5)
+    assert distribution.num_samples is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_differential_has_no_reward_distribution(kind):
-    with pytest.raises(TypeError, match=r"learns the average reward only\. Use rule='d2' or rule='d3' for its"):
-        _ = new_agent(kind, rule="differential").reward_distribution
+def test_differential_has_the_distribution_of_what_it_earned(kind):
+    agent = new_agent(kind, rule="differential")
+    with pytest.raises(ValueError, match="recorded no reward yet"):
+        _ = agent.reward_distribution
+    distribution = agent.learn(100).reward_distribution
+    assert distribution.num_samples == 36  # epochs end at step 64: 36 steps since then, 32 in the epoch before
+    assert distribution.mean == pytest.approx(agent.earned_reward, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)

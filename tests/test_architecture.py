@@ -27,6 +27,7 @@ RANKS = {
     "randomness": 1,
     "quantiles": 1,
     "schedules": 1,
+    "sketch": 1,
     "tiles": 1,
     "distribution": 2,
     "policies": 2,

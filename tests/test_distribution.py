@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from perstep.distribution import Distribution, capped_moments
+from perstep.distribution import Distribution, ThinTail, capped_moments
 
 
 def red_pill(share_of_red: float) -> Distribution:
@@ -235,12 +235,74 @@ def test_learned_quantiles_keep_their_mean(theta: list[float]) -> None:
     assert np.array_equal(np.sort(theta), d.levels_and_quantiles(len(theta))[1])
 
 
+@pytest.mark.filterwarnings("ignore::perstep.ThinTail")
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=50), st.integers(1, 50))
 def test_samples_agree_with_sorting_them(rewards: list[int], k: int) -> None:
     k = min(k, len(rewards))
     d, ordered = Distribution.from_samples(rewards), np.sort(rewards)
     assert d.quantile(k / len(rewards)) == ordered[k - 1]
     assert d.cvar(k / len(rewards)) == pytest.approx(ordered[:k].mean(), abs=1e-12)
+
+
+# -------------------------------------------------------------------------------------------------- samples and their errors
+
+
+def test_exact_distributions_have_no_error() -> None:
+    d = Distribution([0.5, 0.5], [0.0, 1.0], 0.3)
+    assert (d.num_samples, d.effective_samples) == (None, None)
+    assert (d.mean_error, d.quantile_error(0.1), d.cdf_error(0.2), d.cvar_error(0.01)) == (0.0, 0.0, 0.0, 0.0)
+    assert d.cvar(1e-9) < 0.0  # and no warning
+
+
+def test_errors_by_hand() -> None:
+    # 0 and 1 a hundred times each: sd ½. At p = ½, q = 0, and no shortfall below it; at p = 0.75, q = 1, (q − X)⁺ has sd ½.
+    d = Distribution.from_counts([0.0, 1.0], [100, 100])
+    assert (d.num_samples, d.effective_samples) == (200, 200.0)
+    assert d.mean_error == pytest.approx(0.5 / math.sqrt(200))
+    assert d.cdf_error(0.5) == pytest.approx(0.5 / math.sqrt(200))
+    assert d.cvar_error(0.5) == 0.0
+    assert d.cvar_error([0.75, 1.0]) == pytest.approx([0.5 / 0.75 / math.sqrt(200), 0.5 / math.sqrt(200)])
+    assert d.quantile_error([0.2, 0.5]).tolist() == [0.0, 0.5]  # at ½ the quantile may as well be 1
+    assert Distribution.from_counts([0.0, 1.0], [100, 100], 50.0).mean_error == pytest.approx(0.5 / math.sqrt(50))
+
+
+@pytest.mark.parametrize("p", [0.05, 0.3, 0.9])
+def test_errors_are_the_spread_of_repeated_samples(p: float) -> None:
+    random = np.random.default_rng(0)
+    many = [Distribution.from_samples(random.normal(2.0, 3.0, 1000)) for _ in range(400)]
+    for read, error in (
+        (lambda d: d.mean, lambda d: d.mean_error),
+        (lambda d: d.quantile(p), lambda d: d.quantile_error(p)),
+        (lambda d: d.cvar(p), lambda d: d.cvar_error(p)),
+        (lambda d: d.cdf(0.0), lambda d: d.cdf_error(0.0)),
+    ):
+        assert np.mean([error(d) for d in many]) == pytest.approx(np.std([read(d) for d in many]), rel=0.15)
+
+
+def test_errors_of_normals_are_those_of_their_atoms() -> None:
+    smooth = Distribution([0.3, 0.7], [0.0, 2.0], [1.0, 0.0], num_samples=100, effective_samples=80.0)
+    draws = Distribution.from_counts(*np.unique(smooth.sample(1_000_000, seed=1), return_counts=True), 80.0)
+    for p in (0.1, 0.29, 0.6):
+        assert smooth.cvar_error(p) == pytest.approx(draws.cvar_error(p), rel=0.01)
+    assert Distribution([1.0], [0.0], [2.0], num_samples=100).cvar_error(1.0) == pytest.approx(0.2)
+
+
+def test_thin_tails_warn() -> None:
+    d = Distribution.from_samples(np.arange(1000.0), effective_samples=500.0)
+    with pytest.warns(
+        ThinTail,
+        match=r"cvar\(0.001\) rests on a tail of about 0.5 independent samples: these 1,000 steps are worth 500",
+    ):
+        d.cvar(0.001)
+    with pytest.warns(ThinTail, match=r"quantile\(0.99\) .* It needs about 2,000 steps"):
+        d.quantile(0.99)
+    with pytest.warns(ThinTail, match=r"quantile\(0.001\)"):
+        d.quantile([0.5, 0.001, 0.01])
+    d.quantile([0.0, 0.02, 0.5, 0.98, 1.0])  # no warning, as for all below
+    d.cvar([0.02, 1.0])
+    assert "1,000 samples" in repr(d)
+    repr(Distribution.from_samples([1.0, 2.0]))
+    Distribution.from_quantiles([0.0, 1.0]).cvar(0.001)
 
 
 # -------------------------------------------------------------------------------------------------------- bad input
@@ -258,6 +320,12 @@ TWO = Distribution.from_quantiles([0.0, 1.0])
         (lambda: TWO.cvar(5), "0.05, not 5"),
         (lambda: TWO.cdf(math.nan), "cdf expects numbers, got NaN"),
         (lambda: TWO.sample(-1), "0 or more, got -1"),
+        (lambda: Distribution([1.0], [0.0], num_samples=0), "at least one sample, got 0"),
+        (lambda: Distribution([1.0], [0.0], effective_samples=3.0), "num_samples beside effective_samples"),
+        (
+            lambda: Distribution([1.0], [0.0], num_samples=3, effective_samples=0.0),
+            "effective_samples above 0, got 0.0",
+        ),
         (lambda: TWO.histogram(0), "at least one bin, got 0"),
         (lambda: TWO.histogram([1.0, 0.0]), "increasing edges"),
         (lambda: TWO.levels_and_quantiles(0), "at least one level, got 0"),

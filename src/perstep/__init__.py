@@ -14,7 +14,7 @@ from perstep.agents import (
     make_agent,
 )
 from perstep.algorithms import ALGORITHMS
-from perstep.distribution import Distribution
+from perstep.distribution import Distribution, ThinTail
 from perstep.environments import FiniteMDP, GaussianRewards
 from perstep.schedules import Decay, assumptions
 
@@ -33,6 +33,7 @@ __all__ = [
     "QLearning",
     "Snapshot",
     "TDLearning",
+    "ThinTail",
     "TileQ",
     "assumptions",
     "learn_together",

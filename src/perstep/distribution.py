@@ -2,11 +2,13 @@
 
 One class represents learned quantiles (atoms of equal weight at θ), samples (an atom for each value) and the exact distribution of
 a known world. Each is a mixture of normal distributions that are capped from above. An atom is a normal with standard deviation 0.
+A distribution of samples knows their number. So it has standard errors, and it warns where a tail has too few samples.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +24,11 @@ Floats = NDArray[np.float64]
 WEIGHT_TOLERANCE = 1e-9  # a sum of probabilities may differ from 1 by this much, because of rounding
 LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth, also if 8 · 0.1 rounds below 0.8
 BLOCK = 1 << 20  # entries of a (points × components) table in memory at once
+FEWEST_IN_TAIL = 10  # independent samples in a tail, below which its mean and its quantile are not to be trusted
+
+
+class ThinTail(UserWarning):
+    """A quantile or CVaR of a tail that has too few samples."""
 
 
 @final
@@ -40,15 +47,30 @@ class Distribution:
     """The standard deviation of each component before the cap; 0 makes an atom. (C,)"""
     cap: float = math.inf
     """No draw exceeds this: a draw X becomes min(cap, X)."""
+    num_samples: int | None = None
+    """The number of samples (steps) that it was made of; None if it is exact, or made of learned quantiles."""
+    effective_samples: float | None = None
+    """The number of independent samples that these are worth: rewards of consecutive steps are correlated. None as above."""
 
-    def __init__(self, weights: ArrayLike, means: ArrayLike, sds: ArrayLike = 0.0, cap: float = math.inf) -> None:
+    def __init__(
+        self,
+        weights: ArrayLike,
+        means: ArrayLike,
+        sds: ArrayLike = 0.0,
+        cap: float = math.inf,
+        *,
+        num_samples: int | None = None,
+        effective_samples: float | None = None,
+    ) -> None:
+        effective_samples = _checked_samples(num_samples, effective_samples)
         weights, means, sds, cap = _checked(weights, means, sds, cap)
         means = np.where(sds == 0.0, np.minimum(means, cap), means)  # an atom above the cap is an atom at the cap
         weights, means, sds = _merged(weights, means, sds)
         for name, value in (("weights", weights), ("means", means), ("sds", sds)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "cap", cap)
+        for name, number in (("cap", cap), ("num_samples", num_samples), ("effective_samples", effective_samples)):
+            object.__setattr__(self, name, number)
 
     @classmethod
     def from_quantiles(cls, theta: ArrayLike) -> Distribution:
@@ -57,10 +79,18 @@ class Distribution:
         return cls(np.full(theta.size, 1.0 / theta.size), theta)
 
     @classmethod
-    def from_samples(cls, rewards: ArrayLike) -> Distribution:
-        """The empirical distribution: an atom for each distinct reward, weighted by its frequency."""
+    def from_samples(cls, rewards: ArrayLike, effective_samples: float | None = None) -> Distribution:
+        """The empirical distribution: an atom for each distinct reward, weighted by its frequency. `effective_samples`: the number
+        of independent samples that they are worth; all of them if it is not given."""
         values, counts = np.unique(_finite_vector(rewards, "samples"), return_counts=True)
-        return cls(counts / counts.sum(), values)
+        return cls.from_counts(values, counts, effective_samples)
+
+    @classmethod
+    def from_counts(cls, values: ArrayLike, counts: ArrayLike, effective_samples: float | None = None) -> Distribution:
+        """The empirical distribution of samples that have been counted: an atom for each value."""
+        counts = np.asarray(counts)
+        total = int(counts.sum())
+        return cls(counts / max(total, 1), values, num_samples=total, effective_samples=effective_samples)
 
     @property
     def num_components(self) -> int:
@@ -84,8 +114,10 @@ class Distribution:
     @overload
     def quantile(self, p: Sequence[float] | Floats) -> Floats: ...
     def quantile(self, p: float | Sequence[float] | Floats) -> float | Floats:
-        """The smallest x with P(X ≤ x) ≥ p, for p in [0, 1]; at p = 0 the lower end of the distribution."""
+        """The smallest x with P(X ≤ x) ≥ p, for p in [0, 1]; at p = 0 the lower end of the distribution. Warns (`ThinTail`) if
+        fewer than ten independent samples lie on one side of it, except at p = 0 and 1: the smallest and the largest sample."""
         asked = _probabilities(p, "quantile", zero_allowed=True)
+        self._warn_of_thin_tail("quantile", asked, np.minimum(asked, 1.0 - asked))
         return _like(p, _by_block(self._quantiles, asked, self._smooth[0].size))
 
     @overload
@@ -104,9 +136,56 @@ class Distribution:
     @overload
     def cvar(self, p: Sequence[float] | Floats) -> Floats: ...
     def cvar(self, p: float | Sequence[float] | Floats) -> float | Floats:
-        """The mean of the worst fraction p of the draws (the lower tail), for p in (0, 1]; at p = 1 the mean."""
+        """The mean of the worst fraction p of the draws (the lower tail), for p in (0, 1]; at p = 1 the mean. Warns (`ThinTail`) if
+        these are fewer than ten independent samples."""
         asked = _probabilities(p, "cvar", zero_allowed=False)
+        self._warn_of_thin_tail("cvar", asked, np.where(asked == 1.0, 0.0, asked))
         return _like(p, _by_block(self._cvars, asked, self._smooth[0].size))
+
+    @property
+    def mean_error(self) -> float:
+        """The standard error of the mean; 0 if the distribution is exact."""
+        return 0.0 if self.effective_samples is None else self.std / math.sqrt(self.effective_samples)
+
+    @overload
+    def quantile_error(self, p: float) -> float: ...
+    @overload
+    def quantile_error(self, p: Sequence[float] | Floats) -> Floats: ...
+    def quantile_error(self, p: float | Sequence[float] | Floats) -> float | Floats:
+        """The standard error of a quantile: half the distance between the quantiles one standard error of p below and above; 0 if
+        the distribution is exact."""
+        asked = _probabilities(p, "quantile_error", zero_allowed=True)
+        if self.effective_samples is None:
+            return _like(p, np.zeros_like(asked))
+        error = np.sqrt(asked * (1.0 - asked) / self.effective_samples)
+        low, high = (
+            _by_block(self._quantiles, np.clip(level, 0.0, 1.0), self._smooth[0].size)
+            for level in (asked - error, asked + error)
+        )
+        return _like(p, np.asarray(0.5 * (high - low)))
+
+    @overload
+    def cdf_error(self, x: float) -> float: ...
+    @overload
+    def cdf_error(self, x: Sequence[float] | Floats) -> Floats: ...
+    def cdf_error(self, x: float | Sequence[float] | Floats) -> float | Floats:
+        """The standard error of P(X ≤ x), √(P (1 − P) / n); 0 if the distribution is exact."""
+        below = np.asarray(self.cdf(x))
+        samples = math.inf if self.effective_samples is None else self.effective_samples
+        return _like(x, np.asarray(np.sqrt(below * (1.0 - below) / samples)))
+
+    @overload
+    def cvar_error(self, p: float) -> float: ...
+    @overload
+    def cvar_error(self, p: Sequence[float] | Floats) -> Floats: ...
+    def cvar_error(self, p: float | Sequence[float] | Floats) -> float | Floats:
+        """The standard error of a CVaR: the standard deviation of (q − X)⁺, q the p-quantile, over p √n; 0 if the distribution is
+        exact."""
+        asked = _probabilities(p, "cvar_error", zero_allowed=False)
+        if self.effective_samples is None:
+            return _like(p, np.zeros_like(asked))
+        spread = _by_block(self._shortfall_sds, asked, self.num_components)
+        return _like(p, np.asarray(spread / (asked * math.sqrt(self.effective_samples))))
 
     def sample(self, n: int, seed: int | np.random.Generator | None = None) -> Floats:
         """`n` independent draws. (n,)"""
@@ -146,8 +225,29 @@ class Distribution:
 
     def __repr__(self) -> str:
         shown = (0.05, 0.25, 0.5, 0.75, 0.95)
-        quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(shown, self.quantile(shown), strict=True))
-        return f"Distribution(mean {self.mean:.6g}, std {self.std:.4g}, quantiles {quantiles})"
+        found = self._quantiles(np.array(shown))
+        quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(shown, found, strict=True))
+        samples = "" if self.num_samples is None else f", {self.num_samples:,} samples"
+        return f"Distribution(mean {self.mean:.6g}, std {self.std:.4g}, quantiles {quantiles}{samples})"
+
+    def _warn_of_thin_tail(self, name: str, asked: Floats, tails: Floats) -> None:
+        """Warn if a tail, of probability above 0, has too few samples. `asked`: the levels that the caller has named."""
+        if self.num_samples is None or self.effective_samples is None:
+            return
+        # A level such as 1 - 0.99 is a little below 0.01.
+        thin = (tails > 0.0) & (tails * self.effective_samples < FEWEST_IN_TAIL * (1.0 - WEIGHT_TOLERANCE))
+        if not thin.any():
+            return
+        worst = np.where(thin, tails, np.inf).argmin()
+        tail = float(tails.flat[worst])
+        needed = math.ceil(FEWEST_IN_TAIL / tail * self.num_samples / self.effective_samples)
+        warnings.warn(
+            f"{name}({float(asked.flat[worst]):g}) rests on a tail of about {tail * self.effective_samples:.2g} independent "
+            f"samples: these {self.num_samples:,} steps are worth {self.effective_samples:,.0f} of them. It needs about "
+            f"{needed:,} steps. Learn or evaluate for longer, or ask for a larger part.",
+            ThinTail,
+            stacklevel=3,
+        )
 
     # Implementation. Atoms are sorted, so sums over atoms are look-ups. A sum over the normals is a product of a table and weights.
 
@@ -205,6 +305,25 @@ class Distribution:
         x[~jump] = np.clip(root, from_left[~jump], x[~jump])
         x[p == 1.0] = np.inf  # a normal has no upper bound; rounding would give one
         return np.asarray(np.minimum(x, self.cap))
+
+    def _shortfall_sds(self, p: Floats) -> Floats:
+        """The standard deviation of (q − X)⁺, where q is the p-quantile."""
+        q = self._quantiles(p)[:, None]  # (points, 1)
+        if not np.isfinite(q).all():  # of a normal at p = 1: all draws count
+            return np.asarray(
+                np.where(np.isfinite(q[:, 0]), self._finite_shortfall_sds(np.where(np.isfinite(q), q, 0.0)), self.std)
+            )
+        return self._finite_shortfall_sds(q)
+
+    def _finite_shortfall_sds(self, q: Floats) -> Floats:
+        from scipy.special import ndtr
+
+        gap = q - self.means  # (points, C)
+        z = np.divide(gap, self.sds, out=np.zeros_like(gap), where=self.sds > 0.0)
+        atom, density = self.sds == 0.0, _normal_density(z)
+        first = np.where(atom, np.maximum(gap, 0.0), gap * ndtr(z) + self.sds * density)
+        second = np.where(atom, np.maximum(gap, 0.0) ** 2, (gap**2 + self.sds**2) * ndtr(z) + self.sds * gap * density)
+        return np.sqrt(np.maximum(second @ self.weights - (first @ self.weights) ** 2, 0.0))
 
     def _smooth_quantiles(self, mass: Floats) -> Floats:
         """Points at or below which the normals have the probability `mass`."""
@@ -316,6 +435,20 @@ def _checked(weights: ArrayLike, means: ArrayLike, sds: ArrayLike, cap: float) -
             f"A distribution expects a cap above -inf, the largest value of a draw, got {cap}. Give a number, or leave it out."
         )
     return weights, means, sds, cap
+
+
+def _checked_samples(num_samples: int | None, effective_samples: float | None) -> float | None:
+    """The effective number of samples: as given, or the number of samples."""
+    if num_samples is None:
+        if effective_samples is not None:
+            raise ValueError("A distribution expects num_samples beside effective_samples. Give both, or neither.")
+        return None
+    if num_samples < 1:
+        raise ValueError(f"A distribution expects at least one sample, got {num_samples}. Collect data first.")
+    effective = float(num_samples if effective_samples is None else effective_samples)
+    if not 0.0 < effective < math.inf:
+        raise ValueError(f"A distribution expects effective_samples above 0, got {effective}.")
+    return effective
 
 
 def _finite_vector(values: ArrayLike, what: str) -> Floats:

@@ -1,4 +1,5 @@
-"""The record of a run: reward rate, reward quantiles and episode returns in windows of steps, in memory of a fixed size.
+"""The record of a run: reward rate, reward quantiles and episode returns in windows of steps, in memory of a fixed size. With it
+goes a sketch of the rewards (sketch.py).
 
 When all rows are full, each two neighbouring rows are merged and the window doubles. So, for any number of steps, between half and
 all of the rows are filled, once the record has been full.
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 from perstep.rules import average_reward
+from perstep.sketch import Sketch, no_sketch, take
 
 if TYPE_CHECKING:
     import polars
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 ROWS = 1024
 WINDOW, FILLED, PENDING = 0, 1, 2
 REWARDS, RETURNS, EPISODES = 0, 1, 2
+BATCHES = 32  # from whose means the correlation of the rewards is estimated
+FEWEST_BATCHES = 4
 
 
 class Record(NamedTuple):
@@ -32,13 +36,17 @@ class Record(NamedTuple):
     reward_quantiles: NDArray[np.float64]  # (rows, m): θ at the end of the window
     returns: NDArray[np.float64]  # (rows,): sum of the returns of the episodes that ended in the window
     episodes: NDArray[np.float64]  # (rows,): number of those episodes
+    sketch: Sketch  # of the rewards of late
 
 
-def new_record(num_quantiles: int, window: int = 1, rows: int = ROWS) -> Record:
-    """An empty record."""
+def new_record(num_quantiles: int, window: int = 1, rows: int = ROWS, sketch: Sketch | None = None) -> Record:
+    """An empty record, without a sketch of the rewards if none is given."""
     cursor = np.array([window, 0, 0], np.int64)
     quantiles = np.zeros((rows, num_quantiles))
-    return Record(cursor, np.zeros(3), np.zeros(rows), np.zeros(rows), quantiles, np.zeros(rows), np.zeros(rows))
+    sketch = no_sketch() if sketch is None else sketch
+    return Record(
+        cursor, np.zeros(3), np.zeros(rows), np.zeros(rows), quantiles, np.zeros(rows), np.zeros(rows), sketch
+    )
 
 
 @compiled
@@ -64,6 +72,7 @@ def merge_rows(record: Any) -> None:
 @inlined
 def note(record: Any, reward: Any, rewards: Any) -> None:
     """Record one step."""
+    take(record.sketch, reward)
     cursor = record.cursor
     record.pending[REWARDS] += reward
     cursor[PENDING] += 1
@@ -151,3 +160,22 @@ class History:
 def mean_return(returns: NDArray[np.float64], episodes: NDArray[np.float64]) -> NDArray[np.float64]:
     """The mean return in each window; NaN if no episode ended."""
     return np.asarray(np.divide(returns, episodes, out=np.full(returns.shape, np.nan), where=episodes > 0))
+
+
+def effective_number(num_samples: int, variance: float, batch_means: NDArray[np.float64], batch_size: float) -> float:
+    """The number of independent samples whose mean would be as uncertain as that of correlated ones, by batch means; at most their
+    number. With too few batches to tell, their number."""
+    groups = min(BATCHES, int(np.sqrt(batch_means.size)))
+    if groups < FEWEST_BATCHES or variance <= 0.0:
+        return float(num_samples)
+    each = batch_means.size // groups
+    means = batch_means[batch_means.size - groups * each :].reshape(groups, each).mean(axis=1)
+    asymptotic = each * batch_size * float(means.var(ddof=1))
+    return float(num_samples) if asymptotic <= variance else max(1.0, num_samples * variance / asymptotic)
+
+
+def effective_steps(record: Record, num_steps: int, variance: float) -> float:
+    """The number of independent rewards that the last `num_steps` are worth; `variance` is that of these rewards."""
+    filled, window = int(record.cursor[FILLED]), int(record.cursor[WINDOW])
+    rows = min(filled, num_steps // window)
+    return effective_number(num_steps, variance, record.reward_rate[filled - rows : filled], window)

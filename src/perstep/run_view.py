@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.distribution import ThinTail
 from perstep.progress import duration, si
 from perstep.quantiles import levels
 
@@ -274,17 +276,23 @@ def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
 
 
 def evaluation_numbers(average_reward: float, rewards: Distribution, returns: Floats) -> dict[str, Any]:
-    """The result of an evaluation, for JSON."""
+    """The result of an evaluation, for JSON. `thin_tails`: warnings, if there are some."""
     episodes: dict[str, Any] = {"count": len(returns)}
     if len(returns):
         episodes |= {"mean": float(returns.mean()), "min": float(returns.min()), "max": float(returns.max())}
-    return {
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ThinTail)
+        quantiles = {f"{level:g}": rewards.quantile(level) for level in LEVELS}
+        cvar = {f"{tail:g}": rewards.cvar(tail) for tail in TAILS}
+    numbers = {
         "average_reward": average_reward,
         "standard_deviation": rewards.std,
-        "quantiles": {f"{level:g}": rewards.quantile(level) for level in LEVELS},
-        "cvar": {f"{tail:g}": rewards.cvar(tail) for tail in TAILS},
+        "quantiles": quantiles,
+        "cvar": cvar,
+        "cvar_error": {f"{tail:g}": rewards.cvar_error(tail) for tail in TAILS},
         "episode_returns": episodes,
     }
+    return {**numbers, "thin_tails": [str(one.message) for one in caught]} if caught else numbers
 
 
 def evaluation_table(steps: int, about: dict[str, Any]) -> Table:
@@ -294,12 +302,18 @@ def evaluation_table(steps: int, about: dict[str, Any]) -> Table:
         ("standard deviation", f"{about['standard_deviation']:.6g}"),
     ]
     rows += [(f"{level}-quantile", f"{value:.6g}") for level, value in about["quantiles"].items()]
-    rows += [(f"mean of the worst {float(tail):.0%} (CVaR)", f"{value:.6g}") for tail, value in about["cvar"].items()]
+    rows += [
+        (f"mean of the worst {float(tail):.0%} (CVaR)", f"{value:.6g} ± {about['cvar_error'][tail]:.2g}")
+        for tail, value in about["cvar"].items()
+    ]
     episodes = about["episode_returns"]
     if episodes["count"]:
         span = f"mean {episodes['mean']:.6g}, from {episodes['min']:.6g} to {episodes['max']:.6g}"
         rows.append((f"returns of {episodes['count']:,} episodes", span))
-    return table([f"{steps:,} steps", "reward per step"], rows)
+    made = table([f"{steps:,} steps", "reward per step"], rows)
+    if "thin_tails" in about:
+        made.caption = about["thin_tails"][0]
+    return made
 
 
 def _exploration_and_episodes(status: RunStatus) -> list[str]:

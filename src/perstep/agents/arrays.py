@@ -7,19 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep import sketch
 from perstep.recording import Record
 from perstep.storage import Arrays, BadFile
 
 
 def flatten(name: str, arrays: Any) -> Arrays:
-    """A NamedTuple of arrays as names for a file."""
-    return {f"{name}.{field}": getattr(arrays, field) for field in arrays._fields}
+    """A NamedTuple of arrays as names for a file, without tuples in it."""
+    return {f"{name}.{field}": getattr(arrays, field) for field in _array_fields(arrays)}
 
 
 def fill(name: str, arrays: Any, saved: Arrays) -> None:
     """Copy saved arrays into a NamedTuple of arrays of the same shapes."""
-    for field in arrays._fields:
+    for field in _array_fields(arrays):
         put(f"{name}.{field}", getattr(arrays, field), saved)
+
+
+def _array_fields(arrays: Any) -> list[str]:
+    return [field for field in arrays._fields if not isinstance(getattr(arrays, field), tuple)]
 
 
 def put(name: str, target: NDArray[Any], saved: Arrays) -> None:
@@ -63,3 +68,34 @@ def check_cursor(record: Record) -> None:
         raise BadFile(
             f"The file's record has {rows} rows and the cursor {record.cursor.tolist()}, which contradict each other."
         )
+
+
+def check_sketch(tables: sketch.Sketch) -> None:
+    """Refuse a sketch from a file whose numbers compiled code would use as indices out of range, or search for ever."""
+    if not tables.cursor.size:
+        return
+    current, first, second, waiting, end, left, _ = map(int, tables.cursor)
+    sizes = (first, second)
+    if not (
+        current in (0, 1)
+        and all(0 <= size <= sketch.ENTRIES for size in sizes)
+        and 0 <= waiting < sketch.WAITING
+        and 1 <= left <= end <= sketch.UNBOUNDED
+    ):
+        raise BadFile(f"The file's sketch of the rewards has an impossible cursor: {tables.cursor.tolist()}.")
+    slots = tables.words[sketch.SLOTS_BEGIN : sketch.ROOM_BEGIN]
+    begin = current * sketch.ENTRIES
+    used = slots[slots != sketch.EMPTY]
+    within("hash table of the sketch", used, begin + sizes[current], least=begin)
+    if used.size > sketch.ENTRIES:
+        raise BadFile("The file's hash table of the sketch is too full.")
+    finite_numbers("sketch of the rewards", sketch.waiting(tables))
+    for table in (0, 1):
+        values, counts = sketch.entries(tables, table)
+        finite_numbers("sketch of the rewards", values)
+        if (
+            (np.diff(values) <= 0.0).any()
+            or (counts < 1).any()
+            or float(counts.sum(dtype=np.float64)) > sketch.UNBOUNDED
+        ):
+            raise BadFile("The file's sketch of the rewards is not in order, or has impossible counts.")

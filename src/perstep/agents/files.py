@@ -17,6 +17,7 @@ from perstep.agents.worlds import reopen, say_of_reset, start_anew
 from perstep.curiosity import MOOD
 from perstep.errors import unknown
 from perstep.interaction.behaviour import NO_ACTION
+from perstep.sketch import kept, new_sketch
 from perstep.tabular import memory
 from perstep.tiles import LARGEST_TABLE
 from perstep.units import new_units
@@ -85,8 +86,14 @@ OLD_FORMATS = (FORMAT_2, FORMAT_3)
 
 
 def from_format_3(arrays: storage.Arrays) -> storage.Arrays:
-    """The arrays of format 3 with what came after it: units of rewards, and urges to explore, which no agent had then."""
-    arrays = {**arrays, "rewards.units": new_units(), "rewards.first": np.zeros(0)}
+    """The arrays of format 3 with what came after it: units of rewards, urges to explore, which no agent had then, and an empty
+    sketch of the rewards."""
+    arrays = {
+        **arrays,
+        "rewards.units": new_units(),
+        "rewards.first": np.zeros(0),
+        **flatten("sketch", kept(new_sketch())),
+    }
     if "table.visits" in arrays:
         arrays |= {"table.urges": np.zeros((0, 0)), "table.mood": np.zeros(MOOD, np.int64)}
         arrays |= flatten("memory", memory(0))

@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import storage
-from perstep.agents.agent import Agent, AgentHooks, Evaluation, Snapshot
+from perstep.agents.agent import Agent, AgentHooks, Evaluation, Snapshot, distribution_in_order
 from perstep.agents.arrays import has_shape, under
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce, compiled
 from perstep.config import DeepQConfig, count
 from perstep.deep.observations import Observations, observations_of
 from perstep.deep.replay import Replay
-from perstep.distribution import Distribution
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.environments.world_state import restore, snapshot
@@ -118,7 +117,7 @@ class NetworkAgent(Agent):
             rewards, returns = self._vector_world.follow(
                 self._observations.keep, lambda points: self._choose(points, generator, deterministic), num_steps, seed
             )
-        return Evaluation(float(rewards.mean()), Distribution.from_samples(rewards), returns, num_steps)
+        return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
 
     def _acting(self) -> AbstractContextManager[None]:
         return self._network.learning()

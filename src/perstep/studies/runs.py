@@ -95,7 +95,7 @@ def run(
         if agent is None:
             agent = make_agent(study.algorithm, world, *_given(study, world), **_settings(study, setting), seed=seed)
             window = _window(study, setting)
-            agent.record_every(window, rows=2 * (study.steps // window // 2 + 1))
+            agent.record_every(window, rows=2 * (study.steps // window // 2 + 1), sketch=False)
         agent.may_diverge = True  # with a large step size an agent may diverge: that is a result, not an error
         if tell is not None:
             tell(agent.steps)
