@@ -1,4 +1,4 @@
-"""The defaults that people get: the same for any scale of rewards, right in worlds whose answer is exact, and the paper on request."""
+"""The defaults that people get: good for any scale of rewards, right in worlds whose answer is exact, and the paper on request."""
 
 from __future__ import annotations
 

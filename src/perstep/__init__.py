@@ -13,6 +13,7 @@ from perstep.agents import (
     load,
     make_agent,
 )
+from perstep.agents.doubts import Doubt, DoubtWarning
 from perstep.algorithms import ALGORITHMS
 from perstep.distribution import Distribution, ThinTail
 from perstep.environments import FiniteMDP, GaussianRewards
@@ -27,6 +28,8 @@ __all__ = [
     "Decay",
     "DeepQ",
     "Distribution",
+    "Doubt",
+    "DoubtWarning",
     "Evaluation",
     "FiniteMDP",
     "GaussianRewards",

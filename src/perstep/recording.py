@@ -70,9 +70,10 @@ def merge_rows(record: Any) -> None:
 
 
 @inlined
-def note(record: Any, reward: Any, rewards: Any) -> None:
-    """Record one step."""
-    take(record.sketch, reward)
+def note(record: Any, reward: Any, rewards: Any, usual: Any) -> None:
+    """Record one step. The distribution is about `usual` steps, which were not taken to explore."""
+    if usual:
+        take(record.sketch, reward)
     cursor = record.cursor
     record.pending[REWARDS] += reward
     cursor[PENDING] += 1

@@ -8,6 +8,7 @@ import math
 import os
 import threading
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from perstep import rules, storage
 from perstep.agents.arrays import check_cursor, check_sketch, fill, flatten, put, within
+from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.worlds import Absent, describe, go_back, open_world
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
@@ -133,6 +135,7 @@ class Agent(ABC):
         """The number of steps learnt so far."""
         self.snapshots: list[Snapshot] = []
         """Copies of the estimates at the steps that `learn(snapshot_at=…)` names."""
+        self._trace = Trace()
         self.may_diverge = False
         """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
         self._rewards: RewardEstimate = rules.reward_estimate(
@@ -193,7 +196,18 @@ class Agent(ABC):
         (0 is the beginning) at which to keep a copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
         """
         with _alone(self):
-            return self._learn(num_steps, progress, callback, snapshot_at)
+            self._learn(num_steps, progress, callback, snapshot_at)
+        if not self.may_diverge and (found := self.check()):
+            more = f" ({len(found) - 1} more: agent.check())" if len(found) > 1 else ""
+            warnings.warn(f"{found[0]}{more}", DoubtWarning, stacklevel=2)
+        return self
+
+    def check(self) -> list[Doubt]:
+        """What is probably wrong: estimates that contradict experience, each as a sentence with the setting to change.
+
+        Empty if nothing is, or before the first thousand steps. `learn` warns of the first one.
+        """
+        return doubts(self)
 
     def _learn(
         self, num_steps: int, progress: bool | None, callback: Callback | None, snapshot_at: Iterable[int]
@@ -215,6 +229,7 @@ class Agent(ABC):
                     self._advance(span)
                 raise_again(received)
                 self._check_finite()
+                self._trace.look(self)
                 if span == chunk:
                     speed = span / max(time.perf_counter() - begin, 1e-6)
                     chunk = int(min(max(speed * PULSE, 1), 10 * chunk))
@@ -391,6 +406,13 @@ class Agent(ABC):
         """What must stay finite, beside θ."""
         return ()
 
+    def _level_of_values(self) -> tuple[float, float]:
+        """The mean of the values and their spread: whether they drift. NaN where nothing says so."""
+        values = self._values()
+        if not values or not values[0].size:
+            return math.nan, math.nan
+        return float(values[0].mean()), float(values[0].std())
+
     def _check_finite(self) -> None:
         """Raise an error if the estimates are no longer finite."""
         with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is reported below
@@ -439,4 +461,6 @@ class Agent(ABC):
     def __repr__(self) -> str:
         learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
         where = f", in compiled {self.compiled_world}" if self.compiled_world is not None and self.mdp is None else ""
-        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{where})"
+        wrong = self.check()
+        doubted = f", doubted: {', '.join(doubt.name for doubt in wrong)} (see check())" if wrong else ""
+        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{where}{doubted})"

@@ -302,7 +302,7 @@ class NetworkHooks(AgentHooks):
 @compiled
 def take_down(record: Any, reward: Any, rewards: Any) -> None:
     """Note one step in the record."""
-    note(record, reward, rewards)
+    note(record, reward, rewards, True)
 
 
 def stacks_frames(env: Any) -> bool:

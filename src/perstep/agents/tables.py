@@ -131,6 +131,9 @@ class TabularAgent(Agent):
     def _values(self) -> tuple[Floats, ...]:
         return (self._run.table.scores,)
 
+    def _level_of_values(self) -> tuple[float, float]:
+        return float(self._run.table.scores.mean()), float(self._run.table.values.std())
+
     def _snapshot(self) -> Snapshot:
         values = self._entries(self._run.table.values).copy()
         return Snapshot(self.steps, self.average_reward, self.reward_quantiles, values)

@@ -170,7 +170,9 @@ def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
     a fresh reset."""
     if world.adaptive_cost is not None and "reset_cost" in about:
         only, cost = about["reset_cost"]
-        world.adaptive_cost.only_reward = math.nan if only is None else number("reset_cost", only, -math.inf, above=True)
+        world.adaptive_cost.only_reward = (
+            math.nan if only is None else number("reset_cost", only, -math.inf, above=True)
+        )
         world.adaptive_cost.cost = number("reset_cost", cost, -math.inf, above=True)
     if "state" not in about:
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 from perstep import tabular
 from perstep.compiled import compiled, inlined
-from perstep.curiosity import act_curiously
+from perstep.curiosity import EXPLORING, act_curiously
 from perstep.environments.finite_world import start, step
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.interaction.sampling import keep
@@ -43,7 +43,7 @@ def learn_from(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, g
             following = act(learner, behaviour, run, next_state, generator)
         tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
                                max(following, 0), behaviour.epsilon)  # fmt: skip
-    note(record, reward, run.rewards)
+    note(record, reward, run.rewards, run.table.mood[EXPLORING] == 0)
     return following
 
 

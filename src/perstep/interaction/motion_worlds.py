@@ -83,7 +83,7 @@ def learn_on_tiles(learner: Any, rule: Any, behaviour: Any, run: Any, record: An
         following = linear.tile_q(
             rule, run, clock, action, reward, next_point, masked, behaviour.bootstrap, behaviour.epsilon, generator
         )
-    note(record, reward, run.rewards)
+    note(record, reward, run.rewards, True)
     return following
 
 

@@ -1,0 +1,96 @@
+"""What `agent.check()` finds: planted faults, and nothing on runs that are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import perstep
+from perstep.environments import access_control, two_loop
+from perstep.studies.catalog import STUDIES
+
+pytestmark = pytest.mark.defaults
+
+
+def names(agent):
+    return [doubt.name for doubt in agent.check()]
+
+
+def large_rewards():
+    mdp = access_control()
+    outcomes = mdp.outcomes
+    return perstep.FiniteMDP.from_outcomes(
+        outcomes.probability, outcomes.next_state, 100 * outcomes.mean, initial=mdp.initial
+    )
+
+
+def test_quantiles_that_have_not_arrived():
+    with pytest.warns(perstep.DoubtWarning, match=r"average reward is .* but the agent earned .* preset='steady'"):
+        agent = perstep.QLearning(large_rewards(), rule="d2", preset="paper", seed=1).learn(50_000)
+    assert names(agent)[:2] == ["average", "quantiles"]
+    sentence = str(agent.check()[1])
+    assert "more steps" in sentence
+    assert "reward_step_size" in sentence
+    assert "doubted: average, quantiles" in repr(agent)
+
+
+def test_rare_rewards_that_quantiles_miss():
+    """One step in a hundred costs 1000. The lowest of 51 quantiles, at 0.98 %, is about to see it, and the average is far off."""
+    mdp = perstep.FiniteMDP(np.ones((1, 1, 1)), perstep.GaussianRewards([[[[0.0, -1000.0]]]], 1.0, [[[[0.993, 0.007]]]]))
+    agent = perstep.QLearning(mdp, rule="d2", preset="paper", step_size=0.01, seed=1).learn(300_000)
+    assert "average" in names(agent)
+    right = perstep.QLearning(mdp, rule="d2", seed=1).learn(300_000)
+    assert right.check() == []
+    assert right.reward_distribution.cvar(0.01) == pytest.approx(-700.0, abs=60.0)
+
+
+def test_equal_rewards_in_a_world_that_ends():
+    agent = perstep.ActorCritic("CartPole-v1", rule="d2", preset="paper", step_size=0.01, seed=1)
+    with pytest.warns(perstep.DoubtWarning, match=r"Every step paid 1 and .* episodes ended.*reset_cost"):
+        agent.learn(20_000)
+    assert names(agent)[0] == "equal rewards"
+
+
+def test_values_that_drift():
+    """Printed D2 with one quantile: its average is the median, far from the mean of these rewards."""
+    mdp = perstep.FiniteMDP(np.ones((1, 1, 1)), perstep.GaussianRewards([[[[0.0, 10.0]]]], 0.1, [[[[0.8, 0.2]]]]))
+    agent = perstep.QLearning(mdp, rule="d2", preset="paper", num_quantiles=1, step_size=0.05, seed=1)
+    for _ in range(40):
+        agent.learn(5_000)
+    assert "drift" in names(agent)
+
+
+def test_actions_that_were_never_tried():
+    agent = perstep.QLearning(two_loop(), rule="differential", preset="paper", epsilon=0.0, initial_value=-5.0, seed=1)
+    agent._run.table.scores[:, 0] = 5.0
+    agent.learn(20_000)
+    assert "untried" in names(agent)
+
+
+def test_a_replay_that_holds_no_whole_episode():
+    pytest.importorskip("torch")
+    agent = perstep.DeepQ(
+        "MountainCar-v0", preset="paper", replay_capacity=100, learning_starts=10, update_every=100, hidden=(4,), seed=1
+    ).learn(2_000)
+    assert "replay" in names(agent)
+
+
+def test_too_early_to_say():
+    assert perstep.QLearning(large_rewards(), rule="d2", preset="paper").learn(500).check() == []
+
+
+@pytest.mark.parametrize("rule", ["differential", "d2", "d3"])
+def test_no_false_alarm_with_defaults(rule):
+    for mdp in (two_loop(), large_rewards(), perstep.FiniteMDP.from_gymnasium("FrozenLake-v1")):
+        assert perstep.QLearning(mdp, rule=rule, seed=3).learn(200_000).check() == []
+
+
+@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study.part in ("redpill", "pendulum")])
+def test_no_false_alarm_on_the_tuned_runs_of_the_paper(name):
+    study = STUDIES[name]
+    for seed in range(3):
+        settings = {"preset": "paper", **study.fixed, **study.tuned, "seed": seed}
+        agent = perstep.make_agent(study.algorithm, study.world, **settings)
+        for _ in range(10):
+            agent.learn(study.steps // 10)
+        assert agent.check() == []
