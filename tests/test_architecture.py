@@ -27,10 +27,13 @@ RANKS = {
     "randomness": 1,
     "quantiles": 1,
     "schedules": 1,
+    "units": 1,
     "sketch": 1,
     "tiles": 1,
     "distribution": 2,
     "policies": 2,
+    "curiosity": 3,
+    "presets": 2,
     "rules": 2,
     "config": 3,
     "tabular": 4,  # learners ...

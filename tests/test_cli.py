@@ -180,8 +180,11 @@ def test_mistakes(
     [
         (["--steps", "many", "--out", "x"], "got 'many'"),
         (["--steps", "5"], "--out"),
-        (["--steps", "5", "--out", "x", "--step-size", "1:x"], "or SCALE:POWER such as 0.5:0.8, got '1:x'"),
-        (["--steps", "5", "--out", "x", "--termination", "stop"], "mask"),
+        (
+            ["--steps", "5", "--out", "x", "--step-size", "1:x"],
+            "or SCALE:POWER or SCALE:POWER:DELAY such as 0.5:0.8, got '1:x'",
+        ),
+        (["--steps", "5", "--out", "x", "--termination", "end"], "mask"),
     ],
 )
 def test_flags_that_cannot_be_read(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,6 +252,7 @@ def test_missing_library_names_its_extra(capsys: pytest.CaptureFixture[str], mon
 # Learning --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.defaults
 def test_train_evaluate_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "runs" / "a"
     words = ["train", "d2-q", RED_PILL, "--num-quantiles", "10", "--out", str(folder)]
@@ -271,7 +275,7 @@ def test_train_evaluate_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert record["exact"]["optimal_average_reward"] == pytest.approx(-0.6, abs=1e-6)
     assert {"python", "numpy", "numba", "gymnasium"} <= record["versions"].keys()
     agent = perstep.load(folder / "agent.safetensors")
-    same = perstep.QLearning(RED_PILL, rule="d2", num_quantiles=10).learn(60000)
+    same = perstep.QLearning(RED_PILL, rule="d2", preset="steady", num_quantiles=10).learn(60000)
     np.testing.assert_array_equal(agent.reward_quantiles, same.reward_quantiles)
     assert polars.read_parquet(folder / "metrics.parquet")["average_reward"][-1] == agent.average_reward
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import perstep
+from perstep import presets
 from perstep import linear, tabular
 from perstep.algorithms import ALGORITHMS, CORNERS, algorithm
 from perstep.config import (
@@ -159,15 +160,15 @@ def test_unknown_rule_lists_all(rule):
     assert "Known: d2, d3, differential, rvi." in refused(QLearningConfig, "rule", rule, kind=UnknownName)
 
 
-@pytest.mark.parametrize("value", ["stop", "Continue", None, True])
+@pytest.mark.parametrize("value", ["end", "Continue", None, True])
 def test_termination(value):
-    assert "Known: continue, mask." in refused(QLearningConfig, "termination", value, kind=UnknownName)
+    assert "Known: continue, mask, stop." in refused(QLearningConfig, "termination", value, kind=UnknownName)
 
 
-@pytest.mark.parametrize("rule", ["differential", "d3", "rvi"])
-def test_offset_is_for_d2(rule):
+@pytest.mark.parametrize("rule", ["differential", "rvi"])
+def test_offset_is_for_d2_and_d3(rule):
     with pytest.raises(
-        ValueError, match=rf"The rule '{rule}' has no learned offset\. Use rule='d2', or offset_ratio=0"
+        ValueError, match=rf"The rule '{rule}' has no learned offset\. Use rule='d2' or rule='d3', or offset_ratio=0"
     ):
         QLearningConfig(rule=rule, offset_ratio=0.1)
     assert QLearningConfig(rule=rule, offset_ratio=0).offset_ratio == 0
@@ -391,7 +392,9 @@ def test_signatures_list_the_settings(agent, first):
     fields = dataclasses.fields(kind.Config)
     assert list(parameters) == [*first, *(field.name for field in fields)]
     for field in fields:
-        assert parameters[field.name].default == field.default
+        assert parameters[field.name].default == presets.defaults(kind.Config.__name__, "steady").get(
+            field.name, "steady" if field.name == "preset" else field.default
+        )
         assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY
 
 

@@ -36,7 +36,9 @@ def test_quantiles_that_have_not_arrived():
 
 def test_rare_rewards_that_quantiles_miss():
     """One step in a hundred costs 1000. The lowest of 51 quantiles, at 0.98 %, is about to see it, and the average is far off."""
-    mdp = perstep.FiniteMDP(np.ones((1, 1, 1)), perstep.GaussianRewards([[[[0.0, -1000.0]]]], 1.0, [[[[0.993, 0.007]]]]))
+    mdp = perstep.FiniteMDP(
+        np.ones((1, 1, 1)), perstep.GaussianRewards([[[[0.0, -1000.0]]]], 1.0, [[[[0.993, 0.007]]]])
+    )
     agent = perstep.QLearning(mdp, rule="d2", preset="paper", step_size=0.01, seed=1).learn(300_000)
     assert "average" in names(agent)
     right = perstep.QLearning(mdp, rule="d2", seed=1).learn(300_000)

@@ -23,7 +23,10 @@ def red_pill():
     mdp = red_pill_blue_pill()
     return mdp, {
         rule: perstep.learn_together(
-            [perstep.QLearning(mdp, rule=rule, step_size=2e-4, num_quantiles=10, seed=seed) for seed in range(16)],
+            [
+                perstep.QLearning(mdp, rule=rule, preset="paper", step_size=2e-4, num_quantiles=10, seed=seed)
+                for seed in range(16)
+            ],
             1_000_000,
         )
         for rule in RULES

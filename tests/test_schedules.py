@@ -32,8 +32,9 @@ def test_power_zero_is_constant():
 
 @given(st.floats(1e-6, 10), st.floats(0, 3), st.integers(0, 10**9))
 def test_compiled_step_is_the_formula(scale, power, visits):
-    assert step_size(scale, power, visits) == pytest.approx(scale * (1 + visits) ** -power, rel=1e-12)
-    assert Decay(scale, power)(visits) == step_size(scale, power, visits)
+    assert step_size(scale, power, 1.0, visits) == pytest.approx(scale * (1 + visits) ** -power, rel=1e-12)
+    assert step_size(scale, power, 4.0, visits) == pytest.approx(scale * (1 + visits / 4) ** -power, rel=1e-12)
+    assert Decay(scale, power)(visits) == step_size(scale, power, 1.0, visits)
 
 
 def test_whole_numbers_and_those_of_numpy_are_kept_as_floats():

@@ -77,7 +77,11 @@ def test_killed_process_goes_on_to_the_bit(tmp_path: Path) -> None:
     assert 100_000 <= reached["steps"] < steps
     assert reached["finished"] is False
 
-    spec = RunSpec(algorithm="d2-q", world=RED_PILL, config=QLearningConfig(rule="d2", num_quantiles=10))
+    spec = RunSpec(
+        algorithm="d2-q",
+        world=RED_PILL,
+        config=QLearningConfig.of({"preset": "steady", "rule": "d2", "num_quantiles": 10}),
+    )
     training.train(spec, steps, tmp_path / "whole")
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)
     assert "best possible average reward" in done.stdout

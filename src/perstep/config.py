@@ -293,8 +293,12 @@ class LearnerConfig:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for files."""
-        return dataclasses.asdict(self)
+        """Plain values, for files. A step that falls from the first visit on is written as before there were delays."""
+        values = dataclasses.asdict(self)
+        for value in values.values():
+            if isinstance(value, dict) and value.get("delay") == 1.0:
+                del value["delay"]
+        return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:

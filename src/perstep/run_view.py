@@ -57,6 +57,10 @@ class RunStatus(NamedTuple):
     """ε of an agent whose exploration decays; NaN for others."""
     loss: float = math.nan
     """Loss of the last minibatch of a deep agent; NaN for others."""
+    earned_reward: float = math.nan
+    """Mean reward per step of late; NaN before the first step."""
+    doubts: tuple[str, ...] = ()
+    """What is probably wrong, in sentences."""
 
 
 class RunView(ABC):
@@ -178,6 +182,7 @@ class PanelView(RunView):
         from rich.panel import Panel
         from rich.progress_bar import ProgressBar
         from rich.table import Table
+        from rich.text import Text
 
         numbers = Table.grid(padding=(0, 3))
         for _ in range(4):
@@ -193,12 +198,14 @@ class PanelView(RunView):
         )  # fmt: skip
         if row := _exploration_and_episodes(status):
             numbers.add_row(*row)
+        numbers.add_row("", "", "[dim]earned of late[/]", _number(status.earned_reward))
         bar = Padding(
             ProgressBar(total=self.total, completed=status.step), 0
         )  # with padding, the bar ends with a line break
         parts: list[RenderableType] = [bar, numbers]
         if status.quantiles.size > 1:
             parts += ["", "[dim]learnt distribution of the reward per step[/]", *_coloured_histogram(status)]
+        parts += [Text(f"\n{doubt}", style="yellow") for doubt in status.doubts[:1]]
         return Panel(Group(*parts), title=self.title, title_align="left", border_style="dim", width=92)
 
 
@@ -253,9 +260,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
     """The learnt numbers beside the exact ones, with at most SHOWN_QUANTILES of the quantiles."""
     from rich.console import Group
+    from rich.text import Text
 
     truth = exact.get("quantiles")
-    rows = [("average reward", f"{status.average_reward:.6g}", _number(exact.get("average_reward", math.nan)))]
+    rows = [("average reward (R̄)", f"{status.average_reward:.6g}", _number(exact.get("average_reward", math.nan)))]
+    if math.isfinite(status.earned_reward):
+        rows.append(("earned per step, of late", f"{status.earned_reward:.6g}", ""))
     if math.isfinite(status.reward_rate):
         rows.append((f"reward rate, last {si(status.window)} steps", f"{status.reward_rate:.6g}", ""))
     if status.episodes:
@@ -270,9 +280,12 @@ def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
     ]
     known = "average_reward" in exact
     made = table(["", "learnt", *(["exact"] if known else [])], [row[: 3 if known else 2] for row in rows])
+    below: list[RenderableType] = [Text(f"Doubtful: {doubt}", style="yellow") for doubt in status.doubts]
     if "unknown" in exact:
-        return Group(made, f"[dim]No exact answer: {exact['unknown']}[/]")
-    return Group(made, f"[dim]exact: {exact['what']}[/]") if known else made
+        below.insert(0, f"[dim]No exact answer: {exact['unknown']}[/]")
+    elif known:
+        below.insert(0, f"[dim]exact: {exact['what']}[/]")
+    return Group(made, *below) if below else made
 
 
 def evaluation_numbers(average_reward: float, rewards: Distribution, returns: Floats) -> dict[str, Any]:

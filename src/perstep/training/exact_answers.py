@@ -29,9 +29,9 @@ def exact_answers(agent: Any) -> dict[str, Any]:
         if not learner.control:
             truth, what = mdp.evaluate(agent.policy()), "of the given policy"
         else:
-            epsilon = agent.config.epsilon
+            epsilon = agent.config.epsilon if agent.config.exploration == "epsilon" else 0.0
             truth = mdp.evaluate(mdp.solve().policy, epsilon=epsilon)
-            what = f"of the best policy, followed with ε = {epsilon:g}"
+            what = f"of the best policy, followed with ε = {epsilon:g}" if epsilon else "of the best policy"
         quantiles = truth.reward_distribution.quantile(levels(agent.reward_quantiles.size))
         answers = {"what": what, "average_reward": truth.average_reward, "quantiles": np.asarray(quantiles).tolist()}
         if learner.control:

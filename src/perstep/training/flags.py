@@ -205,13 +205,21 @@ def _whole(text: str) -> int:
 
 
 def _step_size(text: str) -> Any:
-    """A number, or SCALE:POWER for a step size that decays as SCALE / (1 + visits)^POWER."""
-    scale, colon, power = text.partition(":")
+    """A number, or SCALE:POWER[:DELAY] for a step size that decays as SCALE / (1 + visits/DELAY)^POWER."""
     try:
-        numbers = float(scale), float(power) if colon else 0.0
+        first, *others = map(float, text.split(":"))
     except ValueError:
-        raise ValueError(f"Expected a number such as 0.01, or SCALE:POWER such as 0.5:0.8, got {text!r}.") from None
-    return Decay(*numbers) if colon else numbers[0]
+        others = [0.0] * 3
+    if len(others) > 2:
+        raise ValueError(
+            f"Expected a number such as 0.01, or SCALE:POWER or SCALE:POWER:DELAY such as 0.5:0.8, got {text!r}."
+        )
+    return Decay(first, *others) if others else first
+
+
+def _step_size_text(value: Any) -> str:
+    """The inverse of _step_size."""
+    return f"{value.scale:g}:{value.power:g}:{value.delay:g}" if isinstance(value, Decay) else str(value)
 
 
 def _reference(text: str) -> Any:
@@ -231,11 +239,12 @@ def _registry() -> ConstructorRegistry:
         def read(metavar: str, parse: Callable[[str], Any], *kinds: type) -> PrimitiveConstructorSpec[Any]:
             return PrimitiveConstructorSpec(
                 nargs=1, metavar=metavar, instance_from_str=lambda words: parse(words[0]),
-                is_instance=lambda value: isinstance(value, kinds), str_from_instance=lambda value: [str(value)],
+                is_instance=lambda value: isinstance(value, kinds),
+                str_from_instance=lambda value: [_step_size_text(value)],
             )  # fmt: skip
 
         if Decay in get_args(info.type):
-            return read("FLOAT|SCALE:POWER", _step_size, float, Decay, type(None))
+            return read("FLOAT|SCALE:POWER[:DELAY]", _step_size, float, Decay, type(None))
         if get_args(info.type) == (str, tuple[Any, int]):  # otherwise tyro makes a subcommand for each
             return read("STR|[OBSERVATION,ACTION]", _reference, str, tuple)
         return read("INT", _whole, int) if info.type is int else None

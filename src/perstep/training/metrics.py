@@ -31,6 +31,8 @@ def run_status(agent: Agent) -> RunStatus:
         agent.reward_quantiles,
         episode_return,
         episodes,
+        earned_reward=agent.earned_reward,
+        doubts=tuple(map(str, agent.check())),
         **learning(agent),
     )
 

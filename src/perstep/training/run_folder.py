@@ -118,6 +118,6 @@ def _refuse_another_run(record: dict[str, Any], spec: RunSpec, folder: Path) -> 
 
 
 def _words(value: Any) -> str:
-    if isinstance(value, dict) and set(value) == {"scale", "power"}:
+    if isinstance(value, dict) and set(value) >= {"scale", "power"}:
         return f"{value['scale']:g}:{value['power']:g}"  # a decaying step size, as it is written in flags
     return "not given" if value is None else json.dumps(value)

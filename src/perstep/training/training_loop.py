@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import final
 
 from perstep.agents.agent import Agent
+from perstep.agents.doubts import DoubtWarning
 from perstep.agents.worlds import FRESH
 from perstep.checkpoint_schedule import CheckpointSchedule
 from perstep.system.signals import abandoned_at_signals, deferred_signals, signal_name
@@ -67,7 +69,9 @@ class TrainingLoop:
             return not received and not self.schedule.is_overdue()
 
         try:
-            self.agent.learn(target - self.agent.steps, progress=False, callback=look)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DoubtWarning)  # doubts are shown in the panel and at the end
+                self.agent.learn(target - self.agent.steps, progress=False, callback=look)
         except (ArithmeticError, ValueError) as error:
             raise explained_failure(error, self.agent, self.run.path(AGENT), self._save) from error
 
