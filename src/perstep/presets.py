@@ -31,13 +31,37 @@ CHANGING_TABLES: Settings = {
     "average_step_size": Decay(0.01, 0.0),
 }
 
+NETWORKS: Settings = {
+    "discount": 0.99,
+    "termination": "stop",
+    "reward_tracking": "stream",
+    "reward_step_size": Decay(1.0, 0.5),
+    "average_step_size": Decay(0.1, 1.0, 100.0),
+    "step_size": 1e-3,
+    "large_network_ratio": 0.1,
+    "gradient_clip": 10.0,
+    "best_action_by": "online",
+    "batch_size": 64,
+    "learning_starts": 1_000,
+    "epsilon_steps": 10_000,
+    "longest_repeat": 32,
+    "inputs": "standardized",
+    "precision": "auto",
+}
+CHANGING_NETWORKS: Settings = {
+    "reward_step_size": Decay(0.005, 0.0),
+    "average_step_size": Decay(0.001, 0.0),
+}
+
 STEADY: Mapping[str, Settings] = {
     "TDLearningConfig": TABLES,
     "QLearningConfig": {**TABLES, "exploration": "curiosity", "first_average": "best"},
+    "DeepQConfig": NETWORKS,
 }
 CHANGING: Mapping[str, Settings] = {
     "TDLearningConfig": CHANGING_TABLES,
     "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05},
+    "DeepQConfig": CHANGING_NETWORKS,
 }
 
 

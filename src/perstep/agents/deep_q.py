@@ -32,11 +32,14 @@ class DeepQ(NetworkAgent):
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, DeepQConfig.of(settings))
+        lengths = np.arange(1, self.config.longest_repeat + 1)
+        chances = lengths**-2.0 / np.sum(lengths**-2.0)
+        self._repeat_chances, self._mean_repeat = np.cumsum(chances), float(lengths @ chances)
 
     @property
     def epsilon(self) -> float:
-        """ε at this step."""
-        return self.config.epsilon_at(self.steps)
+        """ε at this step; 1 while all rewards were equal and nothing ended, so that no action can be better."""
+        return self.config.epsilon_at(self.steps) if self._network.unit else 1.0
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,); for d3 the means of the quantiles."""
@@ -68,6 +71,29 @@ class DeepQ(NetworkAgent):
             scores = self._network.scores(points if len(asked) == len(points) else points[asked])  # (asked, A)
             for b, row in zip(asked, scores, strict=True):
                 chosen[b] = row.argmax() if deterministic else epsilon_greedy(row, 0.0, generator)
+        return chosen
+
+    def _behave(self, points: NDArray[Any]) -> NDArray[np.int64]:
+        """As `_choose`, but a random action may be repeated for some steps (Dabney, Ostrovski & Barreto 2021)."""
+        if (longest := self.config.longest_repeat) == 1:
+            return super()._behave(points)
+        epsilon, actions, asked = self.epsilon, self._actions.count, []
+        begins = epsilon / (epsilon + (1.0 - epsilon) * self._mean_repeat)  # so that the share of random steps is ε
+        chosen = np.zeros(len(points), np.int64)
+        for env in range(len(points)):
+            left, action = self._repeats[env]
+            if left == 0 and (draw := float(uniform(self._generator))) < begins:
+                action = min(int(draw / begins * actions), actions - 1)
+                left = 1 + np.searchsorted(self._repeat_chances, float(uniform(self._generator)), side="right")
+                left = min(left, longest)
+            if left == 0:
+                asked.append(env)
+                continue
+            chosen[env] = action
+            self._repeats[env] = left - 1, action
+        if asked:
+            for env, row in zip(asked, self._network.scores(points[asked]), strict=True):
+                chosen[env] = epsilon_greedy(row, 0.0, self._generator)
         return chosen
 
     def _follow(

@@ -13,14 +13,14 @@ import os
 import warnings
 from abc import abstractmethod
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep import storage
 from perstep.agents.agent import Agent, AgentHooks, Evaluation, Snapshot
-from perstep.agents.arrays import has_shape, under
+from perstep.agents.arrays import has_shape, put, under, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce, compiled
 from perstep.config import DeepQConfig, count
@@ -33,8 +33,12 @@ from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
 from perstep.randomness import Generator, make_generator
+from perstep.quantiles import mean, track
 from perstep.recording import note
+from perstep.rules import Schedule, average_reward, look_at
+from perstep.schedules import Decay, as_decay, step_size
 from perstep.system.memory import available_memory
+from perstep.units import reward_unit
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -68,6 +72,8 @@ class NetworkAgent(Agent):
             batch_size=config.batch_size,
         )
         self._saves_replay = True
+        self._stream = Stream.of(config)
+        self._repeats = np.zeros((num_envs, 2), np.int64)  # for each environment: how often still which random action
         self._hooks = NetworkHooks(self)
         self.last_loss: float | None = None
         """The loss of the last minibatch."""
@@ -80,6 +86,10 @@ class NetworkAgent(Agent):
     @abstractmethod
     def _choose(self, points: NDArray[Any], generator: Generator, deterministic: bool) -> NDArray[np.int64]:
         """Actions, as numbers from 0, for a batch of points."""
+
+    def _behave(self, points: NDArray[Any]) -> NDArray[np.int64]:
+        """Actions of all environments while it learns."""
+        return self._choose(points, self._generator, deterministic=False)
 
     @property
     def compiled_world(self) -> None:
@@ -133,7 +143,7 @@ class NetworkAgent(Agent):
         return np.asarray(self._network.values(point[None])[0])
 
     def _advance(self, num_steps: int) -> None:
-        announce(take_down)
+        announce(take_in)
         world = self._vector_world or self._gymnasium_world()
         with self._network.learning():
             world.learn(self._hooks, self.steps, num_steps)
@@ -170,6 +180,8 @@ class NetworkAgent(Agent):
 
     def _arrays(self) -> storage.Arrays:
         arrays = {f"learner.{name}": array for name, array in self._network.arrays().items()}
+        if self.config.longest_repeat > 1:
+            arrays["repeats"] = self._repeats
         if self._saves_replay:
             arrays |= {f"replay.{name}": array for name, array in self._replay.arrays().items()}
         if self.mdp is not None and (world := self._gymnasium_world()).point is not None:
@@ -180,6 +192,10 @@ class NetworkAgent(Agent):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         self._network.restore(under("learner.", arrays))
+        if self.config.longest_repeat > 1:
+            put("repeats", self._repeats, arrays)
+            within("number of repeats", self._repeats[:, 0], self.config.longest_repeat)
+            within("repeated action", self._repeats[:, 1], self._actions.count)
         if kept := under("replay.", arrays):
             self._replay.restore(kept, self._actions.count)
         if (world := self._world) is None:
@@ -277,14 +293,22 @@ class NetworkHooks(AgentHooks):
         """An environment is at its first point."""
         self._agent._replay.start(env, point)
 
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt next; a random action is not repeated in the next one."""
+        super().note_end(episode_return)
+        if len(self._agent._repeats) == 1:
+            self._agent._repeats[:] = 0
+
     def learn_from(self, transition: Transition) -> None:
         """Learn from one transition of a vector environment."""
         env, action, reward, next_point, _, masked, resume = transition
+        if transition.ends:
+            self._agent._repeats[env] = 0
         self._learn(env, action, reward, next_point, masked, resume)
 
     def act_at(self, points: NDArray[Any]) -> NDArray[np.int64]:
         """Actions for a batch of points, as the agent behaves while it learns."""
-        return self._agent._choose(points, self._agent._generator, deterministic=False)
+        return self._agent._behave(points)
 
     def _learn(
         self, env: int, action: int, reward: float, next_point: NDArray[Any], masked: bool, resume: NDArray[Any]
@@ -292,12 +316,62 @@ class NetworkHooks(AgentHooks):
         """`Store (S, A, R, S′) in replay buffer`, and if it is time, update the estimates from a minibatch."""
         agent, config = self._agent, self._agent.config
         agent._replay.add(env, action, reward, next_point, masked, resume)
+        agent._network.see(next_point)
+        take_in(agent._rewards, agent._stream, reward, masked, agent.steps)
         agent.steps += 1
         try:
-            if agent.steps % config.update_every == 0 and agent._replay.added >= config.learning_starts:
+            due = agent.steps % config.update_every == 0 and agent._replay.added >= config.learning_starts
+            if due and agent._network.follow_unit(agent._rewards):
                 agent.last_loss = agent._network.update(agent._replay.sample(agent._generator), agent._rewards)
         finally:  # the record is complete even if the minibatch cannot be learnt from
             take_down(agent._record, reward, agent._rewards)
+
+
+class Stream(NamedTuple):
+    """What every reward does to the reward estimate when it is earned, as numbers for compiled code."""
+
+    schedule: Schedule  # α_θ, by the clock
+    average: Schedule  # the step of R̄, by the clock; that of θ for rules without reward quantiles
+    tracks: bool  # whether θ and R̄ follow the stream; otherwise minibatches move them
+    has_average: bool  # whether R̄ has a step of its own
+    after_end: float  # what the value after an end is, in R̄
+
+    @classmethod
+    def of(cls, config: DeepQConfig) -> Stream:
+        """From the settings of an agent."""
+        step, schedule = config.average_step_size, config.schedule
+        own = schedule if step is None else schedule._replace(**_theta_steps(as_decay(step)))
+        stops = config.termination == "stop" and config.centered
+        return cls(
+            schedule,
+            own,
+            config.reward_tracking == "stream",
+            step is not None,
+            -1.0 / (1.0 - config.discount) if stops else 0.0,
+        )
+
+
+def _theta_steps(decay: Decay) -> dict[str, float]:
+    return {"theta_scale": decay.scale, "theta_power": decay.power, "theta_delay": decay.delay}
+
+
+@compiled
+def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> None:
+    """Let one reward of the stream move the units, θ and R̄. The offset of θ is what makes R̄ the running mean of the rewards."""
+    look_at(rewards, stream.schedule, reward, ended, stream.after_end * average_reward(rewards))
+    if not stream.tracks:
+        return
+    before = average_reward(rewards)
+    own = stream.average
+    moved = before + step_size(own.theta_scale, own.theta_power, own.theta_delay, clock) * (reward - before)
+    if rewards.theta.shape[0] == 1:
+        rewards.theta[0] = moved
+        return
+    own = stream.schedule
+    unit = reward_unit(rewards.units) if own.scale_free else 1.0
+    track(rewards.theta, rewards.tau, reward, unit * step_size(own.theta_scale, own.theta_power, own.theta_delay, clock))
+    if stream.has_average:
+        rewards.offset[0] = moved - mean(rewards.theta)
 
 
 @compiled
