@@ -123,7 +123,7 @@ class NetworkLearner(ABC):
     def update(self, batch: Batch, rewards: RewardEstimate) -> float:
         """Move θ, R̄, w and w_T by one minibatch, as the listings do; returns its loss."""
         kept = rewards.theta.copy(), rewards.offset.copy()
-        steps = self._steps(rewards)
+        steps = self._steps(float(reward_unit(rewards.units)) if self.config.scale_free else 1.0)
         look = self._look(batch, losses.value_after_end(rewards, steps, self._settings))
         loss, _ = self._loss(rewards, batch.reward, look, steps, self._settings)
         value = float(loss.detach())
@@ -143,7 +143,7 @@ class NetworkLearner(ABC):
         return value
 
     @abstractmethod
-    def _look(self, batch: Batch, after_end: float) -> losses.Look:
+    def _look(self, batch: Batch, after_end: float = 0.0) -> losses.Look:
         """What the networks say about the two vectors of a rule."""
 
     def _ended(self, bootstrap: torch.Tensor, masked: NDArray[np.bool_], after_end: float) -> torch.Tensor:
@@ -163,11 +163,10 @@ class NetworkLearner(ABC):
         finally:
             torch.set_num_threads(before)
 
-    def _steps(self, rewards: RewardEstimate) -> Steps:
+    def _steps(self, unit: float = 1.0) -> Steps:
         alpha, config = self._ratio * self.config.value_decay(self.updates), self.config
         theta = config.value_decay if config.reward_step_size is None else as_decay(config.reward_step_size)
         alpha_theta = float(step_size(config.theta_scale, config.theta_power, theta.delay, self.updates))
-        unit = float(reward_unit(rewards.units)) if config.scale_free else 1.0
         return Steps(alpha, alpha_theta, config.offset_ratio * alpha, unit, self.unit)
 
     def _read(self, kept: NDArray[Any]) -> torch.Tensor:

@@ -15,7 +15,7 @@ from perstep.deep.replay import Batch
 class DeepQLearner(NetworkLearner):
     """Estimate q(S, A) by the online network, bootstrap q(S′, a*) by the target network."""
 
-    def _look(self, batch: Batch, after_end: float) -> Look:
+    def _look(self, batch: Batch, after_end: float = 0.0) -> Look:
         """a* is the best action of the target network, or of the online network where the rule says so (Alg. 10)."""
         observation, next_observation = self._read(batch.observation), self._read(batch.next_observation)
         action = torch.from_numpy(batch.action).to(self.device)

@@ -1,0 +1,244 @@
+"""The defaults of networks: they learn untuned, follow the scale of the rewards, and treat an end as an end of all rewards."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+import oracles
+import perstep
+from perstep import rules
+from perstep.config import DeepQConfig
+from perstep.environments import two_loop
+
+torch = pytest.importorskip("torch")
+from perstep.deep import losses  # noqa: E402
+from perstep.deep.inputs import InputScale  # noqa: E402
+
+RULES = ["differential", "d2", "d3"]
+SMALL = {
+    "learning_starts": 50, "epsilon_steps": 200, "update_every": 2, "batch_size": 16, "num_quantiles": 11, "hidden": (16,),
+    "replay_capacity": 1000, "device": "cpu", "threads": 1,
+}  # fmt: skip
+
+pytestmark = [pytest.mark.defaults, pytest.mark.usefixtures("one_thread")]
+
+
+class Corridor(gymnasium.Env):
+    """A walk between a good end and a bad one, or without ends; rewards `scale` times what they are, plus `shift`."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, scale=1.0, shift=0.0, ends=True):
+        self.scale, self.shift, self.ends = scale, shift, ends
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0
+        return self._see(), {}
+
+    def step(self, action):
+        noise = float(self.np_random.integers(-2, 3)) / 4
+        self.place += (1 if action else -1) if self.np_random.random() < 0.8 else 0
+        reward = (1.0 if self.place > 3 else -0.25 * abs(self.place)) + noise
+        over = abs(self.place) > 3
+        if over and not self.ends:
+            self.place = 0
+        return self._see(), self.scale * reward + self.shift, over and self.ends, False, {}
+
+    def _see(self):
+        return np.array([100.0 * self.place, 0.01 * self.place**2], np.float32)
+
+
+def learnt(env, steps=500, **settings):
+    return perstep.DeepQ(env, **{**SMALL, **settings}).learn(steps)
+
+
+# ------------------------------------------------------------------------------------------------------------ learning
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_cart_pole_is_learnt_untuned(rule):
+    agent = perstep.DeepQ("CartPole-v1", rule=rule, seed=0, threads=1, device="cpu").learn(STEPS)
+    assert agent.evaluate(2000, deterministic=True, seed=1).episode_returns.mean() >= 150
+    assert agent.average_reward == 1.0
+
+
+STEPS = 12_000
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_average_and_distribution_are_those_of_late_rewards(rule):
+    agent = perstep.DeepQ(Corridor(100.0, -500.0, ends=False), **SMALL, rule=rule, epsilon=0.2)
+    agent.record_every(100).learn(4000)
+    late = agent.history.reward_rate[-5:].mean()
+    assert agent.average_reward == pytest.approx(late, abs=10.0)
+    if rule != "differential":
+        seen = agent.evaluate(2000)
+        for level in (0.1, 0.5, 0.9):
+            assert agent.reward_distribution.quantile(level) == pytest.approx(
+                seen.reward_distribution.quantile(level), abs=25.0
+            )
+
+
+# --------------------------------------------------------------------------------------------------------------- scale
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("scale", [4.0, 2.0**-7])
+def test_scaled_rewards_lead_to_the_same_run_to_the_bit(rule, scale):
+    one, other = learnt(Corridor(), rule=rule), learnt(Corridor(scale), rule=rule)
+    assert one.updates > 200
+    np.testing.assert_array_equal(one._network.weights(), other._network.weights())
+    np.testing.assert_array_equal(one._generator, other._generator)
+    np.testing.assert_array_equal(scale * one.reward_quantiles, other.reward_quantiles)
+    assert scale * one.average_reward == other.average_reward
+    here = np.array([100.0, 0.01], np.float32)
+    np.testing.assert_array_equal(scale * one.action_values(here), other.action_values(here))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_shifted_rewards_lead_to_nearly_the_same_estimates_where_nothing_ends(rule):
+    settings = {"rule": rule, "epsilon": 1.0, "longest_repeat": 1}  # the same actions, whatever the last bits are
+    one, other = learnt(Corridor(ends=False), **settings), learnt(Corridor(3.0, 50.0, ends=False), **settings)
+    np.testing.assert_allclose(other.reward_quantiles, 3.0 * one.reward_quantiles + 50.0, rtol=1e-9)
+    here = np.array([100.0, 0.01], np.float32)
+    np.testing.assert_allclose(other.action_values(here), 3.0 * one.action_values(here), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_new_unit_changes_no_value(rule):
+    learner = learnt(Corridor(), rule=rule)._network
+    point = np.array([[100.0, 0.01]], np.float32)
+    before, unit = learner.values(point), learner.unit
+    moments = {weight: state["exp_avg"] / state["exp_avg_sq"].sqrt() for weight, state in learner.optimizer.state.items()}
+    rewards = rules.reward_estimate(1, 0.0, scale_free=True)
+    rewards.units[:] = learner_units(3.0 * unit)
+    assert learner.follow_unit(rewards)
+    assert learner.unit == pytest.approx(3.0 * unit)
+    np.testing.assert_allclose(learner.values(point), before, rtol=1e-5, atol=1e-6)
+    for weight, state in learner.optimizer.state.items():  # Adam's next step is the same share of a weight
+        torch.testing.assert_close(state["exp_avg"] / state["exp_avg_sq"].sqrt(), moments[weight], equal_nan=True)
+
+
+def learner_units(of_returns):
+    units = np.zeros_like(rules.reward_estimate(1, 0.0).units)
+    units[6] = of_returns**2
+    return units
+
+
+def test_nothing_is_learnt_while_all_rewards_are_equal_and_nothing_ends():
+    agent = learnt(gymnasium.make("MountainCar-v0"), 150)
+    assert agent.updates == 0
+    assert agent.epsilon == 1.0
+    assert agent.average_reward == -1.0
+
+
+def test_inputs_are_standardized():
+    points = np.random.default_rng(0).normal((5.0, -300.0, 7.0), (2.0, 50.0, 0.0), (500, 3)).astype(np.float32)
+    scale = InputScale(3)
+    np.testing.assert_array_equal(scale.standardized(points[:1]), points[:1].clip(-10, 10))  # nothing seen
+    for point in points:
+        scale.see(point)
+    np.testing.assert_allclose(scale.mean, points.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(scale.square, points.var(0), rtol=1e-4, atol=1e-9)
+    read = scale.standardized(points)
+    np.testing.assert_allclose(read.mean(0), 0.0, atol=1e-4)
+    np.testing.assert_allclose(read.std(0), [1.0, 1.0, 0.0], atol=1e-4)
+    assert scale.standardized(np.array([[1e6, 0.0, 7.0]])).max() == 10.0
+
+
+# ---------------------------------------------------------------------------------------------------------------- ends
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rewards_stop_at_an_end(rule):
+    """The loss against its transcription, in values divided by a unit."""
+    rng, n, unit, gamma = np.random.default_rng(1), 1 if rule != "d3" else 5, 7.0, 0.9
+    reward, done = rng.normal(3.0, 10.0, 6), np.array([True, False, True, False, False, False])
+    estimate, bootstrap = rng.normal(size=(2, 6, n))
+    rewards = rules.reward_estimate(1, 2.5)
+    tau = torch.tensor(rules.levels(n))
+    settings = losses.Settings(1.0, "stream", tau, gamma, centered=True, stops=True)
+    steps = rules.Steps(0.1, 0.1, 0.0, 2.0, unit)
+    after_end = losses.value_after_end(rewards, steps, settings)
+    ahead = torch.tensor(np.where(done[:, None], after_end, bootstrap))
+    loss = losses.LOSSES[rule](rewards, reward, losses.Look(torch.tensor(estimate), ahead), steps, settings).value
+    known = oracles.stopping_deep_q(reward, done, 2.5, gamma, unit * estimate, unit * bootstrap, unit, rule == "d3")
+    assert float(loss) == pytest.approx(known, rel=1e-12)
+    assert rewards.theta[0] == 2.5  # it moves with the stream
+
+
+def test_centered_values_with_a_stop_are_the_usual_discounted_ones():
+    """One state that ends with probability ¼: v = r + γ ¾ v. Centered: v − R̄/(1 − γ), whatever R̄ is."""
+    gamma, reward, average = 0.9, 2.0, 1.3
+    usual = reward / (1 - 0.75 * gamma)
+    centered = usual - average / (1 - gamma)
+    after_end = -average / (1 - gamma)
+    assert reward - average + gamma * (0.75 * centered + 0.25 * after_end) == pytest.approx(centered, rel=1e-12)
+
+
+# --------------------------------------------------------------------------------------------------------- exploration
+
+
+def test_random_actions_are_repeated_and_their_share_is_epsilon():
+    agent = learnt(Corridor(), 400, rule="d2", epsilon=0.3, longest_repeat=20)
+    agent._network.online.head.weight.data[:] = 0.0
+    agent._network.online.head.bias.data[:] = torch.tensor([0.0, 1.0])  # the greedy action is 1
+    points = np.zeros((1, 2), np.float32)
+    zeros = np.array([agent._behave(points)[0] == 0 for _ in range(40_000)])
+    assert zeros.mean() == pytest.approx(0.15, abs=0.015)
+    runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[0], zeros, [0]]).astype(int))))[::2]
+    assert runs.max() > 5
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_saved_agent_goes_on_to_the_bit(rule, tmp_path):
+    whole = perstep.DeepQ("CartPole-v1", rule=rule, **SMALL).learn(400)
+    half = perstep.DeepQ("CartPole-v1", rule=rule, **SMALL).learn(213)
+    half.save(tmp_path / "agent.safetensors")
+    again = perstep.load(tmp_path / "agent.safetensors").learn(187)
+    assert again._network.unit == whole._network.unit > 0
+    np.testing.assert_array_equal(again._network.weights(), whole._network.weights())
+    np.testing.assert_array_equal(again._rewards.units, whole._rewards.units)
+    np.testing.assert_array_equal(again._network.inputs.square, whole._network.inputs.square)
+    np.testing.assert_array_equal(again._repeats, whole._repeats)
+    np.testing.assert_array_equal(again.history.reward_rate, whole.history.reward_rate)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("unit", [-1.0]), ("unit", [np.nan]), ("inputs.square", [-1.0] * 4), ("inputs.mean", [0.0]), ("repeats", [[40, 0]])],
+)
+def test_damaged_units_are_refused(name, value, tmp_path):
+    agent = perstep.DeepQ("CartPole-v1", **SMALL).learn(100)
+    agent.save(path := tmp_path / "agent.safetensors")
+    arrays, metadata = perstep.storage.read(path)
+    full = name if name == "repeats" else f"learner.{name}"
+    arrays[full] = np.array(value, arrays[full].dtype)
+    perstep.storage.write(path, arrays, metadata)
+    with pytest.raises(perstep.storage.BadFile):
+        perstep.load(path)
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+
+
+def test_without_a_discount_nothing_stops_and_the_rule_moves_its_average():
+    agent = perstep.DeepQ(two_loop(), discount=1.0, rule="differential", **SMALL).learn(300)
+    assert (agent.config.termination, agent.config.reward_tracking) == ("continue", "per-sample")
+
+
+def test_paper_is_one_word():
+    assert perstep.DeepQ("CartPole-v1", preset="paper").config == DeepQConfig()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_world_that_changes_has_constant_steps(rule):
+    agent = perstep.DeepQ("CartPole-v1", preset="changing", rule=rule)
+    assert agent.config.schedule.theta_power == 0.0
