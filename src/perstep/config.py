@@ -480,6 +480,8 @@ class DeepQConfig(LearnerConfig):
     """The number of transitions in the replay before the first update."""
     update_every: int = 4
     """The number of steps from one update to the next."""
+    return_steps: int = 1
+    """The number of steps whose rewards are summed before the bootstrap; 1 is the paper."""
     best_action_by: Literal["rule", "online", "target"] = "rule"
     """The network that picks the best action of the bootstrap: as the listing of the rule says, the online network for all
     rules (double Q-learning), or the target network."""
@@ -522,7 +524,7 @@ class DeepQConfig(LearnerConfig):
         self._number("target_step_size", 0.0, 1.0, above=True)
         if self.gradient_clip is not None:
             self._number("gradient_clip", 0.0, above=True)
-        for name in ("batch_size", "replay_capacity", "learning_starts", "update_every", "longest_repeat"):
+        for name in ("batch_size", "replay_capacity", "learning_starts", "update_every", "longest_repeat", "return_steps"):
             self._count(name, 1)
         self._count("epsilon_steps", 0)
         if self.threads is not None:
@@ -541,6 +543,11 @@ class DeepQConfig(LearnerConfig):
         if isinstance(sizes, str) or not isinstance(sizes, Iterable):  # files and command lines give lists
             raise ValueError(f"hidden must be a size or a sequence of sizes, such as (64, 64), got {self.hidden!r}.")
         object.__setattr__(self, "hidden", tuple(count("A size in hidden", size, 1) for size in sizes))
+        if self.return_steps > 1 and self.reward_tracking != "stream":
+            raise ValueError(
+                f"With return_steps={self.return_steps} a minibatch holds sums of rewards, which tell nothing about the reward of "
+                f"one step. Use reward_tracking='stream', got {self.reward_tracking!r}, or return_steps=1."
+            )
         if self.learning_starts > self.replay_capacity:
             raise ValueError(
                 f"learning_starts={self.learning_starts:,} transitions do not fit in a replay of {self.replay_capacity:,}. "
@@ -554,6 +561,8 @@ class DeepQConfig(LearnerConfig):
         if settings.get("discount") == 1.0:
             tied = ("termination", "reward_tracking", "reward_step_size", "average_step_size")
             settings = {name: value for name, value in settings.items() if name in named or name not in tied}
+        if settings.get("reward_tracking") != "stream" and "return_steps" not in named:
+            settings.pop("return_steps", None)
         return settings
 
     @property

@@ -11,10 +11,12 @@ import perstep
 from perstep import rules
 from perstep.config import DeepQConfig
 from perstep.environments import two_loop
+from perstep.randomness import make_generator
 
 torch = pytest.importorskip("torch")
 from perstep.deep import losses  # noqa: E402
 from perstep.deep.inputs import InputScale  # noqa: E402
+from perstep.deep.replay import Replay  # noqa: E402
 
 RULES = ["differential", "d2", "d3"]
 SMALL = {
@@ -178,6 +180,54 @@ def test_centered_values_with_a_stop_are_the_usual_discounted_ones():
     centered = usual - average / (1 - gamma)
     after_end = -average / (1 - gamma)
     assert reward - average + gamma * (0.75 * centered + 0.25 * after_end) == pytest.approx(centered, rel=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------------- several steps
+
+
+@pytest.mark.parametrize("num_steps", [2, 3, 5])
+def test_transitions_over_several_steps_are_their_discounted_sums(num_steps):
+    """Two environments, whose episodes end or are cut off; the observation of step t is t, and its reward too."""
+    rng, gamma, added, capacity = np.random.default_rng(num_steps), 0.9, 60, 64
+    replay = Replay(
+        capacity, (1,), "float32", stacked=False, num_envs=2, batch_size=512, num_steps=num_steps, discount=gamma
+    )
+    for env in (0, 1):
+        replay.start(env, np.array([1000.0 * env], np.float32))
+    stories = []  # of every transition: its environment, S, reward, S′, masked, whether a new episode follows
+    clock = [0, 0]
+    for _ in range(added):
+        env, kind = int(rng.integers(2)), rng.choice(["step", "end", "cut"], p=[0.7, 0.15, 0.15])
+        clock[env] += 1
+        after = np.array([1000.0 * env + clock[env]], np.float32)
+        if kind == "cut":
+            clock[env] += 1
+        resume = np.array([1000.0 * env + clock[env]], np.float32) if kind == "cut" else after
+        replay.add(env, 0, float(clock[env]), after, kind == "end", resume)
+        stories.append((env, float(after[0]) - 1, float(clock[env]), float(after[0]), kind == "end", kind != "step"))
+    batch = replay.sample(make_generator(0))
+    known = {}
+    for i, (env, here, *_) in enumerate(stories):
+        total, length = 0.0, 0
+        for other, _, reward, after, masked, new_episode in stories[i:]:
+            if other == env:
+                total, length = total + gamma**length * reward, length + 1
+                known[here] = total, length, after, masked
+                if new_episode or length == num_steps:
+                    break
+    assert len(np.unique(batch.observation)) == added
+    for b in range(512):
+        total, length, after, masked = known[float(batch.observation[b, 0])]
+        assert batch.reward[b] == pytest.approx(total, rel=1e-12)
+        assert (batch.length[b], batch.next_observation[b, 0], batch.masked[b]) == (length, after, masked)
+
+
+def test_several_steps_of_the_average_are_subtracted():
+    # γ = ½, R̄ = 2. Three steps: R = 5 − 2 (1 + ½ + ¼) + v/8 = 1.5 + v/8; one step: 5 − 2 + v/2.
+    rewards, settings = rules.reward_estimate(1, 2.0), losses.Settings(1.0, "stream", torch.ones(1), 0.5)
+    look = losses.Look(torch.zeros(2, 1), torch.tensor([[8.0], [8.0]]), length=np.array([3, 1]))
+    loss = losses.differential(rewards, np.array([5.0, 5.0]), look, rules.Steps(0.1, 0.1, 0.0), settings)
+    assert loss.delta.tolist() == [2.5, 7.0]
 
 
 # --------------------------------------------------------------------------------------------------------- exploration

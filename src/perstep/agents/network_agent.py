@@ -70,6 +70,8 @@ class NetworkAgent(Agent):
             stacked=stacked,
             num_envs=num_envs,
             batch_size=config.batch_size,
+            num_steps=config.return_steps,
+            discount=config.discount,
         )
         self._saves_replay = True
         self._stream = Stream.of(config)

@@ -39,6 +39,7 @@ class Look(NamedTuple):
     estimate: torch.Tensor  # (B, n) the value of S and A, with slope
     bootstrap: torch.Tensor  # (B, n) the value of S′
     fresh: torch.Tensor | None = None  # (B, n) the value of S′ by the online network, for a learned offset
+    length: NDArray[np.int64] | None = None  # (B,) steps from S to S′; None for one step each
 
 
 class Loss(NamedTuple):
@@ -51,7 +52,7 @@ class Loss(NamedTuple):
 def differential(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
     """Alg. 13: δ with the old R̄; the δ nearest zero moves R̄, for stability; smooth L1. Without centering, R̄ is the running
     mean of the rewards."""
-    delta = td_error(rewards, reward, look.bootstrap, look.estimate, steps, settings)
+    delta = td_error(rewards, reward, look, steps, settings)
     known = delta.detach()
     if settings.reward_tracking != "stream":
         smallest = steps.value_unit * float(known[known.abs().argmin()])
@@ -66,9 +67,9 @@ def d2(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settin
     compensates for a wrong R̄, so that its δ is zero while Q goes on drifting (docs/learners/deep-q.md).
     """
     track_rewards(rewards, reward, steps, settings.reward_tracking)
-    delta = td_error(rewards, reward, look.bootstrap, look.estimate, steps, settings)
+    delta = td_error(rewards, reward, look, steps, settings)
     if look.fresh is not None:
-        fresh = delta.detach() + settings.discount * (look.fresh - look.bootstrap)[:, 0]
+        fresh = delta.detach() + discounted(look.fresh - look.bootstrap, look, settings)[:, 0]
         rewards.offset[0] += steps.offset * steps.value_unit * float(fresh.mean())
     return Loss(smooth_l1(delta, settings.huber), delta.detach())
 
@@ -76,8 +77,8 @@ def d2(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settin
 def d3(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
     """Alg. 10: θ, then R̄, then the quantile Huber loss of every Ω_j against every Ω_k of S′."""
     track_rewards(rewards, reward, steps, settings.reward_tracking)
-    here = surplus(rewards, reward, look.estimate, steps, settings)
-    targets = here[:, None] + discounted(look.bootstrap, settings)  # (B, n)
+    here = surplus(rewards, reward, look, steps, settings)
+    targets = here[:, None] + discounted(look.bootstrap, look, settings)  # (B, n)
     loss = quantile_huber(targets, look.estimate, settings.tau, settings.huber)
     return Loss(loss, targets.mean(1) - look.estimate.detach().mean(1))
 
@@ -86,18 +87,20 @@ LOSSES = {"differential": differential, "d2": d2, "d3": d3}
 """Rule → its loss."""
 
 
-def td_error(
-    rewards: RewardEstimate, reward: Floats, bootstrap: torch.Tensor, estimate: torch.Tensor, steps: Steps,
-    settings: Settings,
-) -> torch.Tensor:  # fmt: skip
+def td_error(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
     """δ = R − R̄ + γ q(S′, a*) − q(S, A) of values with one number, in their unit, (B,)."""
-    ahead = discounted(bootstrap, settings)
-    return surplus(rewards, reward, estimate, steps, settings) + ahead[:, 0] - estimate[:, 0]
+    ahead = discounted(look.bootstrap, look, settings)
+    return surplus(rewards, reward, look, steps, settings) + ahead[:, 0] - look.estimate[:, 0]
 
 
-def discounted(bootstrap: torch.Tensor, settings: Settings) -> torch.Tensor:
-    """γ times the bootstrap."""
-    return bootstrap if settings.discount == 1.0 else settings.discount * bootstrap
+def discounted(bootstrap: torch.Tensor, look: Look, settings: Settings) -> torch.Tensor:
+    """γ times the bootstrap, or γ^k where S′ is k steps ahead."""
+    if settings.discount == 1.0:
+        return bootstrap
+    if look.length is None:
+        return settings.discount * bootstrap
+    factor = torch.from_numpy(settings.discount**look.length).to(bootstrap.device, bootstrap.dtype)
+    return factor[:, None] * bootstrap
 
 
 def track_rewards(rewards: RewardEstimate, reward: Floats, steps: Steps, reward_tracking: str) -> None:
@@ -176,12 +179,16 @@ def quantile_huber_batch(
     return mean(totals) / targets.shape[0]
 
 
-def surplus(
-    rewards: RewardEstimate, reward: Floats, like: torch.Tensor, steps: Steps, settings: Settings
-) -> torch.Tensor:
-    """R − R̄ with the current R̄, in the unit of values, (B,); R itself where rewards are not centered."""
+def surplus(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
+    """R − R̄ with the current R̄, in the unit of values, (B,); R itself where rewards are not centered. Over k steps R is
+    Σ γ^i R_i, and Σ γ^i R̄ is subtracted."""
     average = average_reward(rewards) if settings.centered else 0.0
-    return torch.from_numpy((reward - average) / steps.value_unit).to(like.device, like.dtype)
+    times: Any = 1.0
+    if look.length is not None:
+        gamma = settings.discount
+        times = look.length if gamma == 1.0 else (1.0 - gamma**look.length) / (1.0 - gamma)
+    like = look.estimate
+    return torch.from_numpy((reward - times * average) / steps.value_unit).to(like.device, like.dtype)
 
 
 def average_reward(rewards: RewardEstimate) -> float:

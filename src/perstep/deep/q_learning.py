@@ -27,7 +27,7 @@ class DeepQLearner(NetworkLearner):
             estimate = self._forward(observation)[self._rows, action].float()  # (B, n)
         bootstrap = self._best(target, online if picks_online else target)
         fresh = self._ended(self._best(online, online), batch.masked, after_end) if corrects else None
-        return Look(estimate, self._ended(bootstrap, batch.masked, after_end), fresh)
+        return Look(estimate, self._ended(bootstrap, batch.masked, after_end), fresh, batch.length)
 
     def _best(self, values: torch.Tensor, judged_by: torch.Tensor) -> torch.Tensor:
         """The numbers of the first of the best actions, (B, A, n) → (B, n)."""
