@@ -524,7 +524,14 @@ class DeepQConfig(LearnerConfig):
         self._number("target_step_size", 0.0, 1.0, above=True)
         if self.gradient_clip is not None:
             self._number("gradient_clip", 0.0, above=True)
-        for name in ("batch_size", "replay_capacity", "learning_starts", "update_every", "longest_repeat", "return_steps"):
+        for name in (
+            "batch_size",
+            "replay_capacity",
+            "learning_starts",
+            "update_every",
+            "longest_repeat",
+            "return_steps",
+        ):
             self._count(name, 1)
         self._count("epsilon_steps", 0)
         if self.threads is not None:

@@ -115,7 +115,9 @@ def test_a_new_unit_changes_no_value(rule):
     learner = learnt(Corridor(), rule=rule)._network
     point = np.array([[100.0, 0.01]], np.float32)
     before, unit = learner.values(point), learner.unit
-    moments = {weight: state["exp_avg"] / state["exp_avg_sq"].sqrt() for weight, state in learner.optimizer.state.items()}
+    moments = {
+        weight: state["exp_avg"] / state["exp_avg_sq"].sqrt() for weight, state in learner.optimizer.state.items()
+    }
     rewards = rules.reward_estimate(1, 0.0, scale_free=True)
     rewards.units[:] = learner_units(3.0 * unit)
     assert learner.follow_unit(rewards)
@@ -263,7 +265,13 @@ def test_a_saved_agent_goes_on_to_the_bit(rule, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("unit", [-1.0]), ("unit", [np.nan]), ("inputs.square", [-1.0] * 4), ("inputs.mean", [0.0]), ("repeats", [[40, 0]])],
+    [
+        ("unit", [-1.0]),
+        ("unit", [np.nan]),
+        ("inputs.square", [-1.0] * 4),
+        ("inputs.mean", [0.0]),
+        ("repeats", [[40, 0]]),
+    ],
 )
 def test_damaged_units_are_refused(name, value, tmp_path):
     agent = perstep.DeepQ("CartPole-v1", **SMALL).learn(100)

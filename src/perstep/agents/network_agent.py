@@ -32,11 +32,11 @@ from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
-from perstep.randomness import Generator, make_generator
 from perstep.quantiles import mean, track
+from perstep.randomness import Generator, make_generator
 from perstep.recording import note
 from perstep.rules import Schedule, average_reward, look_at
-from perstep.schedules import Decay, as_decay, step_size
+from perstep.schedules import as_decay, step_size
 from perstep.system.memory import available_memory
 from perstep.units import reward_unit
 
@@ -332,29 +332,22 @@ class NetworkHooks(AgentHooks):
 class Stream(NamedTuple):
     """What every reward does to the reward estimate when it is earned, as numbers for compiled code."""
 
-    schedule: Schedule  # α_θ, by the clock
-    average: Schedule  # the step of R̄, by the clock; that of θ for rules without reward quantiles
+    schedule: Schedule
+    theta: tuple[float, float, float]  # scale, power and delay of α_θ
+    average: tuple[float, float, float]  # the same of the step of R̄
     tracks: bool  # whether θ and R̄ follow the stream; otherwise minibatches move them
-    has_average: bool  # whether R̄ has a step of its own
-    after_end: float  # what the value after an end is, in R̄
+    has_average: bool  # whether R̄ of a rule with reward quantiles has a step of its own
+    after_end: float  # the value after an end, in R̄
 
     @classmethod
     def of(cls, config: DeepQConfig) -> Stream:
         """From the settings of an agent."""
-        step, schedule = config.average_step_size, config.schedule
-        own = schedule if step is None else schedule._replace(**_theta_steps(as_decay(step)))
-        stops = config.termination == "stop" and config.centered
-        return cls(
-            schedule,
-            own,
-            config.reward_tracking == "stream",
-            step is not None,
-            -1.0 / (1.0 - config.discount) if stops else 0.0,
-        )
-
-
-def _theta_steps(decay: Decay) -> dict[str, float]:
-    return {"theta_scale": decay.scale, "theta_power": decay.power, "theta_delay": decay.delay}
+        schedule, step = config.schedule, config.average_step_size
+        theta = schedule.theta_scale, schedule.theta_power, schedule.theta_delay
+        average = theta if step is None else dataclasses.astuple(as_decay(step))
+        tracks, stops = config.reward_tracking == "stream", config.termination == "stop" and config.centered
+        after_end = -1.0 / (1.0 - config.discount) if stops else 0.0
+        return cls(schedule, theta, average, tracks, step is not None, after_end)
 
 
 @compiled
@@ -363,17 +356,16 @@ def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> N
     look_at(rewards, stream.schedule, reward, ended, stream.after_end * average_reward(rewards))
     if not stream.tracks:
         return
-    before = average_reward(rewards)
-    own = stream.average
-    moved = before + step_size(own.theta_scale, own.theta_power, own.theta_delay, clock) * (reward - before)
+    average = average_reward(rewards)
+    average += step_size(stream.average[0], stream.average[1], stream.average[2], clock) * (reward - average)
     if rewards.theta.shape[0] == 1:
-        rewards.theta[0] = moved
+        rewards.theta[0] = average
         return
-    own = stream.schedule
-    unit = reward_unit(rewards.units) if own.scale_free else 1.0
-    track(rewards.theta, rewards.tau, reward, unit * step_size(own.theta_scale, own.theta_power, own.theta_delay, clock))
+    unit = reward_unit(rewards.units) if stream.schedule.scale_free else 1.0
+    step = step_size(stream.theta[0], stream.theta[1], stream.theta[2], clock)
+    track(rewards.theta, rewards.tau, reward, step * unit)
     if stream.has_average:
-        rewards.offset[0] = moved - mean(rewards.theta)
+        rewards.offset[0] = average - mean(rewards.theta)
 
 
 @compiled

@@ -115,8 +115,8 @@ class NetworkLearner(ABC):
                 for weight in network.head.parameters():
                     weight.mul_(factor)
             heads = set(self.online.head.parameters())
-            for weight, state in self.optimizer.state.items():
-                slope = factor if weight in heads else factor**2
+            for moved, state in self.optimizer.state.items():
+                slope = factor if moved in heads else factor**2
                 state["exp_avg"].mul_(slope)
                 state["exp_avg_sq"].mul_(slope**2)
 
@@ -280,7 +280,7 @@ def is_here(name: str) -> bool:
 def has_bfloat16(device: torch.device) -> bool:
     """Whether the processor computes with bfloat16 itself."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
     return device.type == "cpu" and bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
 
 

@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     reward: NDArray[np.float64]  # (B,)
     next_observation: NDArray[Any]  # (B, *shape)
     masked: NDArray[np.bool_]  # (B,) whether the value of S′ is 0, because an episode ended there
-    length: NDArray[np.int64] | None = None  # (B,) steps from S to S′, whose discounted rewards are summed; None for one step
+    length: NDArray[np.int64] | None = None  # (B,) steps from S to S′, whose rewards are summed; None for one
 
 
 @final
@@ -142,7 +142,13 @@ class Replay:
         """All arrays, for a file; of the ring buffers, only the filled part."""
         rows = {name: getattr(self, f"_{name}")[: self._cursor[0]] for name in self._rings}
         several = {"open": self._open} if self.num_steps > 1 else {}
-        return {**rows, "frames": self._frames[: self._cursor[1]], "cursor": self._cursor, "here": self._here, **several}
+        return {
+            **rows,
+            "frames": self._frames[: self._cursor[1]],
+            "cursor": self._cursor,
+            "here": self._here,
+            **several,
+        }
 
     @property
     def _rings(self) -> tuple[str, ...]:
