@@ -37,10 +37,12 @@ NETWORKS: Settings = {
     "reward_tracking": "stream",
     "reward_step_size": Decay(1.0, 0.5),
     "average_step_size": Decay(0.1, 1.0, 100.0),
-    "step_size": 1e-3,
-    "large_network_ratio": 0.1,
+    "step_size": Decay(5e-4, 0.5, 5_000.0),
+    "large_network_ratio": 0.2,
     "gradient_clip": 10.0,
     "best_action_by": "online",
+    "return_steps": 3,
+    "hidden": (256, 256),
     "batch_size": 64,
     "learning_starts": 1_000,
     "epsilon_steps": 10_000,
@@ -49,6 +51,7 @@ NETWORKS: Settings = {
     "precision": "auto",
 }
 CHANGING_NETWORKS: Settings = {
+    "step_size": Decay(2e-4, 0.0),
     "reward_step_size": Decay(0.005, 0.0),
     "average_step_size": Decay(0.001, 0.0),
 }
