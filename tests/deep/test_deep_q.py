@@ -101,7 +101,7 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
     learner.target.load_state_dict(learner.online.state_dict())
     m, n = settings.theta_size, settings.value_size
     values = outputs(learner.online).astype(float)
-    table = tabular.Table(values, values.mean(2), np.zeros((STATES, ACTIONS), np.int64))
+    table = tabular.table(STATES, ACTIONS, n, 0.0)._replace(values=values, scores=values.mean(2))
     # λ = 10⁶ makes the smooth L1 loss x²/2λ, so its slope is the pull over λ; the quantile Huber loss has x²/2 within λ.
     scale = 1e6 if rule != "d3" else 1.0
     rewards, known = (rules.reward_estimate(m, 0.3) for _ in range(2))
@@ -360,7 +360,7 @@ def test_continuous_actions_are_refused():
         ({"reward_tracking": "persample"}, "Did you mean 'per-sample'"),
         ({"hidden": (0,)}, "hidden must be a whole number of at least 1"),
         ({"network": "atari"}, "needs images of at least 36×36 pixels"),
-        ({"rule": "d3", "offset_ratio": 0.1}, "The rule 'd3' has no learned offset"),
+        ({"rule": "differential", "offset_ratio": 0.1}, "The rule 'differential' has no learned offset"),
         ({"batchsize": 3}, "Did you mean 'batch_size'"),
     ],
 )

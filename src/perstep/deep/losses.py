@@ -68,9 +68,7 @@ def d2(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settin
     """
     track_rewards(rewards, reward, steps, settings.reward_tracking)
     delta = td_error(rewards, reward, look, steps, settings)
-    if look.fresh is not None:
-        fresh = delta.detach() + discounted(look.fresh - look.bootstrap, look, settings)[:, 0]
-        rewards.offset[0] += steps.offset * steps.value_unit * float(fresh.mean())
+    move_offset(rewards, delta.detach(), look, steps, settings)
     return Loss(smooth_l1(delta, settings.huber), delta.detach())
 
 
@@ -80,11 +78,20 @@ def d3(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settin
     here = surplus(rewards, reward, look, steps, settings)
     targets = here[:, None] + discounted(look.bootstrap, look, settings)  # (B, n)
     loss = quantile_huber(targets, look.estimate, settings.tau, settings.huber)
-    return Loss(loss, targets.mean(1) - look.estimate.detach().mean(1))
+    delta = targets.mean(1) - look.estimate.detach().mean(1)
+    move_offset(rewards, delta, look, steps, settings)
+    return Loss(loss, delta)
 
 
 LOSSES = {"differential": differential, "d2": d2, "d3": d3}
 """Rule → its loss."""
+
+
+def move_offset(rewards: RewardEstimate, delta: torch.Tensor, look: Look, steps: Steps, settings: Settings) -> None:
+    """The learned offset, if there is one: by the mean δ of the batch with the value of S′ by the online network."""
+    if look.fresh is not None:
+        fresh = delta + discounted(look.fresh - look.bootstrap, look, settings).mean(1)
+        rewards.offset[0] += steps.offset * steps.value_unit * float(fresh.mean())
 
 
 def td_error(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
