@@ -470,8 +470,8 @@ class DeepQConfig(LearnerConfig):
     epsilon_steps: int = 50_000
     """The number of steps in which ε falls linearly to its final value."""
     longest_repeat: int = 1
-    """The largest number of steps for which a random action is repeated; a number k is drawn in proportion to 1/k². ε is
-    the share of random steps all the same. 1 is the paper."""
+    """The largest number of steps for which a random action is repeated; a number k is drawn in proportion to k^−1.5. It falls
+    to 1 as ε falls to its final value. ε is the share of random steps all the same. 1 is the paper."""
     batch_size: int = 32
     """B, the number of transitions in a minibatch."""
     replay_capacity: int = 100_000

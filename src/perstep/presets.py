@@ -45,8 +45,9 @@ NETWORKS: Settings = {
     "hidden": (256, 256),
     "batch_size": 64,
     "learning_starts": 1_000,
+    "epsilon": 0.02,
     "epsilon_steps": 10_000,
-    "longest_repeat": 32,
+    "longest_repeat": 64,
     "inputs": "standardized",
     "precision": "auto",
 }

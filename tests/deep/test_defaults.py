@@ -236,7 +236,7 @@ def test_several_steps_of_the_average_are_subtracted():
 
 
 def test_random_actions_are_repeated_and_their_share_is_epsilon():
-    agent = learnt(Corridor(), 400, rule="d2", epsilon=0.3, longest_repeat=20)
+    agent = learnt(Corridor(), 400, rule="d2", epsilon=0.3, initial_epsilon=0.3, longest_repeat=20)
     agent._network.online.head.weight.data[:] = 0.0
     agent._network.online.head.bias.data[:] = torch.tensor([0.0, 1.0])  # the greedy action is 1
     points = np.zeros((1, 2), np.float32)
@@ -244,6 +244,14 @@ def test_random_actions_are_repeated_and_their_share_is_epsilon():
     assert zeros.mean() == pytest.approx(0.15, abs=0.015)
     runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[0], zeros, [0]]).astype(int))))[::2]
     assert runs.max() > 5
+
+
+def test_at_the_end_random_actions_are_not_repeated():
+    agent = learnt(Corridor(), 400, rule="d2", epsilon=0.3)
+    assert agent.epsilon == 0.3
+    assert (
+        max(agent._repeats[0, 0] for _ in range(1000) if agent._behave(np.zeros((1, 2), np.float32)) is not None) == 0
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------- files
@@ -270,7 +278,7 @@ def test_a_saved_agent_goes_on_to_the_bit(rule, tmp_path):
         ("unit", [np.nan]),
         ("inputs.square", [-1.0] * 4),
         ("inputs.mean", [0.0]),
-        ("repeats", [[40, 0]]),
+        ("repeats", [[80, 0]]),
     ],
 )
 def test_damaged_units_are_refused(name, value, tmp_path):
