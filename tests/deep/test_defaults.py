@@ -248,7 +248,7 @@ def test_random_actions_are_repeated_and_their_share_is_epsilon():
 
 def test_at_the_end_random_actions_are_not_repeated():
     agent = learnt(Corridor(), 400, rule="d2", epsilon=0.3)
-    assert agent.epsilon == 0.3
+    assert agent.epsilon == pytest.approx(0.3)
     assert (
         max(agent._repeats[0, 0] for _ in range(1000) if agent._behave(np.zeros((1, 2), np.float32)) is not None) == 0
     )
