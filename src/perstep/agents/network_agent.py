@@ -32,7 +32,7 @@ from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
-from perstep.quantiles import mean, track
+from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
 from perstep.recording import note
 from perstep.rules import Schedule, average_reward, look_at
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from perstep.agents.worlds import World
     from perstep.deep.learner import NetworkLearner
 
+FASTEST = 25.0  # the largest step of an extreme quantile of the stream, in steps of the median
 STACKING = ("FrameStackObservation", "AtariVectorEnv")  # their observations are the last frames, the newest at the end
 
 
@@ -363,9 +364,18 @@ def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> N
         return
     unit = reward_unit(rewards.units) if stream.schedule.scale_free else 1.0
     step = step_size(stream.theta[0], stream.theta[1], stream.theta[2], clock)
-    track(rewards.theta, rewards.tau, reward, step * unit)
+    track_evenly(rewards.theta, rewards.tau, reward, step * unit)
     if stream.has_average:
         rewards.offset[0] = average - mean(rewards.theta)
+
+
+@compiled
+def track_evenly(theta: Any, tau: Any, reward: Any, step: Any) -> None:
+    """As `quantiles.track`, with a step in proportion to 1/(4 τ (1 − τ)). A policy that learns leaves the worst rewards behind,
+    and the lowest quantiles then travel as fast as the median; otherwise they would need 1/τ times as long."""
+    for i in range(theta.shape[0]):
+        own = min(0.25 / (tau[i] * (1.0 - tau[i])), FASTEST)
+        theta[i] += own * step * (tau[i] - (1.0 if reward < theta[i] else 0.0))
 
 
 @compiled

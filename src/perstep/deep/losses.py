@@ -19,7 +19,7 @@ from perstep.rules import RewardEstimate, Steps
 
 Floats = NDArray[np.float64]
 
-REWARD_TRACKING = ("per-sample", "batch-mean", "stream")
+REWARD_TRACKING = ("per-sample", "batch-mean")  # by minibatches; "stream" is the third way
 
 
 class Settings(NamedTuple):
