@@ -482,7 +482,7 @@ class DeepQConfig(LearnerConfig):
     """The number of steps from one update to the next."""
     return_steps: int = 1
     """The number of steps whose rewards are summed before the bootstrap; 1 is the paper."""
-    best_action_by: Literal["rule", "online", "target"] = "rule"
+    greedy_network: Literal["rule", "online", "target"] = "rule"
     """The network that picks the best action of the bootstrap: as the listing of the rule says, the online network for all
     rules (double Q-learning), or the target network."""
     target_step_size: float = 0.005
@@ -537,7 +537,7 @@ class DeepQConfig(LearnerConfig):
         if self.threads is not None:
             self._count("threads", 1)
         choice("reward_tracking", self.reward_tracking, ("per-sample", "batch-mean", "stream"))
-        choice("best_action_by", self.best_action_by, ("rule", "online", "target"))
+        choice("greedy_network", self.greedy_network, ("rule", "online", "target"))
         choice("inputs", self.inputs, ("given", "standardized"))
         choice("network", self.network, ("auto", "atari", "minatar", "perceptron"))
         choice("precision", self.precision, ("float32", "bfloat16", "auto"))
@@ -575,7 +575,7 @@ class DeepQConfig(LearnerConfig):
     @property
     def best_by(self) -> str:
         """The network that picks the best action of the bootstrap: "online" or "target"."""
-        return self.rule_row.best_by if self.best_action_by == "rule" else self.best_action_by
+        return self.rule_row.best_by if self.greedy_network == "rule" else self.greedy_network
 
     def epsilon_at(self, step: int) -> float:
         """ε after `step` steps."""

@@ -40,7 +40,7 @@ NETWORKS: Settings = {
     "step_size": Decay(5e-4, 0.5, 5_000.0),
     "large_network_ratio": 0.2,
     "gradient_clip": 10.0,
-    "best_action_by": "online",
+    "greedy_network": "online",
     "return_steps": 3,
     "hidden": (256, 256),
     "batch_size": 64,
