@@ -204,6 +204,24 @@ def d3_deep_q(theta, alpha_theta, A, R, omega, omega_next, omega_T_next, lam, pe
     return -total / B
 
 
+def stopping_deep_q(R, done, R_bar, gamma, values, next_values, unit, quantiles):
+    """Ours: the loss with λ = 1 where rewards stop at an end, of values (B, n) in rewards that a network keeps in units.
+
+    The target is R − R̄ + γ v′, and after an end v′ = Σ_k γ^k (0 − R̄), written out here. With `quantiles` the quantile Huber loss,
+    summed over j and averaged over k, else the smooth L1 loss; errors are divided by the unit.
+    """
+    B, n = values.shape
+    nothing = sum(gamma**k * (0 - R_bar) for k in range(5000))
+    total = 0.0
+    for b in range(B):
+        for j in range(n):
+            for k in range(n):
+                ahead = nothing if done[b] else next_values[b][k]
+                x = (R[b] - R_bar + gamma * ahead - values[b][j]) / unit
+                total += quantile_huber(x, levels(n)[j], 1) / n if quantiles else smooth_l1(x, 1)
+    return total / B
+
+
 # --------------------------------------------------------------------------------------- the field's baselines, as published
 
 

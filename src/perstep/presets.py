@@ -31,6 +31,32 @@ CHANGING_TABLES: Settings = {
     "average_step_size": Decay(0.01, 0.0),
 }
 
+NETWORKS: Settings = {
+    "discount": 0.99,
+    "termination": "stop",
+    "reward_tracking": "stream",
+    "reward_step_size": Decay(1.0, 0.5),
+    "average_step_size": Decay(0.1, 1.0, 100.0),
+    "step_size": Decay(5e-4, 0.5, 5_000.0),
+    "large_network_ratio": 0.2,
+    "gradient_clip": 10.0,
+    "greedy_network": "online",
+    "return_steps": 3,
+    "hidden": (256, 256),
+    "batch_size": 64,
+    "learning_starts": 1_000,
+    "epsilon": 0.02,
+    "epsilon_steps": 10_000,
+    "longest_repeat": 64,
+    "inputs": "standardized",
+    "precision": "auto",
+}
+CHANGING_NETWORKS: Settings = {
+    "step_size": Decay(2e-4, 0.0),
+    "reward_step_size": Decay(0.005, 0.0),
+    "average_step_size": Decay(0.001, 0.0),
+}
+
 STEADY: Mapping[str, Settings] = {
     "TDLearningConfig": TABLES,
     "QLearningConfig": {
@@ -40,10 +66,12 @@ STEADY: Mapping[str, Settings] = {
         "replay_capacity": 2**15,
         "reset_cost": "auto",
     },
+    "DeepQConfig": NETWORKS,
 }
 CHANGING: Mapping[str, Settings] = {
     "TDLearningConfig": CHANGING_TABLES,
     "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05, "replay_capacity": 0},
+    "DeepQConfig": CHANGING_NETWORKS,
 }
 
 

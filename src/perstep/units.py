@@ -65,8 +65,8 @@ def see(units: Any, reward: Any, after_end: Any, ended: Any) -> None:
     if ended:
         units[RETURN_SO_FAR] += after_end
     _spread(units, RETURN, units[RETURN_SO_FAR], rate)
-    if ended:
-        units[RETURN_SO_FAR] = 0.0
+    if ended:  # as the last steps before an end look ahead to it, so do the first steps after it look back
+        units[RETURN_SO_FAR] = after_end
 
 
 @compiled

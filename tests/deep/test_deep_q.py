@@ -360,7 +360,7 @@ def test_continuous_actions_are_refused():
         ({"reward_tracking": "persample"}, "Did you mean 'per-sample'"),
         ({"hidden": (0,)}, "hidden must be a whole number of at least 1"),
         ({"network": "atari"}, "needs images of at least 36×36 pixels"),
-        ({"rule": "d3", "offset_ratio": 0.1}, "The rule 'd3' has no learned offset"),
+        ({"rule": "differential", "offset_ratio": 0.1}, "The rule 'differential' has no learned offset"),
         ({"batchsize": 3}, "Did you mean 'batch_size'"),
     ],
 )

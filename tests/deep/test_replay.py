@@ -58,7 +58,7 @@ def rows_of(replay, draws=60, seed=1):
     generator = make_generator(seed)
     for _ in range(draws):
         batch = replay.sample(generator)
-        yield from zip(*(array.copy() for array in batch), strict=True)
+        yield from zip(*(array.copy() for array in batch if array is not None), strict=True)
 
 
 def same(row, transition):

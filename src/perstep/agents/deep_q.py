@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from perstep.agents.worlds import World
     from perstep.deep.learner import NetworkLearner
 
+REPEAT_POWER = 1.5  # a random action is repeated for k steps with a probability in proportion to k to minus this power
+
 
 @final
 class DeepQ(NetworkAgent):
@@ -32,11 +34,15 @@ class DeepQ(NetworkAgent):
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, DeepQConfig.of(settings))
+        lengths = np.arange(1, self.config.longest_repeat + 1)
+        self._repeat_chances = np.cumsum(lengths**-REPEAT_POWER)  # not divided by their sum
 
     @property
     def epsilon(self) -> float:
-        """ε at this step."""
-        return self.config.epsilon_at(self.steps)
+        """ε at this step. In units of the rewards seen, it falls only with updates: it is 1 while all rewards were equal and
+        nothing ended, so that no action can be better."""
+        config, steps = self.config, self.steps
+        return config.epsilon_at(min(steps, config.update_every * self.updates) if config.scale_free else steps)
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,); for d3 the means of the quantiles."""
@@ -68,6 +74,37 @@ class DeepQ(NetworkAgent):
             scores = self._network.scores(points if len(asked) == len(points) else points[asked])  # (asked, A)
             for b, row in zip(asked, scores, strict=True):
                 chosen[b] = row.argmax() if deterministic else epsilon_greedy(row, 0.0, generator)
+        return chosen
+
+    def _behave(self, points: NDArray[Any]) -> NDArray[np.int64]:
+        """As `_choose`, but a random action may be repeated for some steps (Dabney, Ostrovski & Barreto 2021)."""
+        if self.config.longest_repeat == 1:
+            return super()._behave(points)
+        epsilon, actions, asked = self.epsilon, self._actions.count, []
+        first, last = self.config.initial_epsilon, self.config.epsilon
+        share = (epsilon - last) / (first - last) if first > last else 1.0  # repeats become shorter as ε falls
+        longest = 1 + round(share * (self.config.longest_repeat - 1))
+        chances = self._repeat_chances[:longest]
+        mean_repeat = (np.arange(1, longest + 1) ** (1.0 - REPEAT_POWER)).sum() / chances[-1]
+        begins = epsilon / (epsilon + (1.0 - epsilon) * mean_repeat)  # so that the share of random steps is ε
+        chosen = np.zeros(len(points), np.int64)
+        for env in range(len(points)):
+            left, action = self._repeats[env]
+            if left == 0 and (draw := float(uniform(self._generator))) < begins:
+                action = min(int(draw / begins * actions), actions - 1)
+                left = 1
+                if longest > 1:
+                    left += int(
+                        np.searchsorted(chances[:-1], chances[-1] * float(uniform(self._generator)), side="right")
+                    )
+            if left == 0:
+                asked.append(env)
+                continue
+            chosen[env] = action
+            self._repeats[env] = left - 1, action
+        if asked:
+            for env, row in zip(asked, self._network.scores(points[asked]), strict=True):
+                chosen[env] = epsilon_greedy(row, 0.0, self._generator)
         return chosen
 
     def _follow(

@@ -13,14 +13,14 @@ import os
 import warnings
 from abc import abstractmethod
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep import storage
 from perstep.agents.agent import Agent, AgentHooks, Evaluation, Snapshot, distribution_in_order
-from perstep.agents.arrays import has_shape, under
+from perstep.agents.arrays import has_shape, put, under, within
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce, compiled
 from perstep.config import DeepQConfig, count
@@ -31,14 +31,19 @@ from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
+from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
 from perstep.recording import note
+from perstep.rules import Schedule, average_reward, look_at
+from perstep.schedules import as_decay, step_size
 from perstep.system.memory import available_memory
+from perstep.units import reward_unit
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
     from perstep.deep.learner import NetworkLearner
 
+FASTEST = 25.0  # the largest step of an extreme quantile of the stream, in steps of the median
 STACKING = ("FrameStackObservation", "AtariVectorEnv")  # their observations are the last frames, the newest at the end
 
 
@@ -65,8 +70,12 @@ class NetworkAgent(Agent):
             stacked=stacked,
             num_envs=num_envs,
             batch_size=config.batch_size,
+            num_steps=config.return_steps,
+            discount=config.discount,
         )
         self._saves_replay = True
+        self._stream = Stream.of(config)
+        self._repeats = np.zeros((num_envs, 2), np.int64)  # for each environment: how often still which random action
         self._hooks = NetworkHooks(self)
         self.last_loss: float | None = None
         """The loss of the last minibatch."""
@@ -79,6 +88,10 @@ class NetworkAgent(Agent):
     @abstractmethod
     def _choose(self, points: NDArray[Any], generator: Generator, deterministic: bool) -> NDArray[np.int64]:
         """Actions, as numbers from 0, for a batch of points."""
+
+    def _behave(self, points: NDArray[Any]) -> NDArray[np.int64]:
+        """Actions of all environments while it learns."""
+        return self._choose(points, self._generator, deterministic=False)
 
     @property
     def compiled_world(self) -> None:
@@ -132,7 +145,7 @@ class NetworkAgent(Agent):
         return np.asarray(self._network.values(point[None])[0])
 
     def _advance(self, num_steps: int) -> None:
-        announce(take_down)
+        announce(take_in)
         world = self._vector_world or self._gymnasium_world()
         with self._network.learning():
             world.learn(self._hooks, self.steps, num_steps)
@@ -169,6 +182,8 @@ class NetworkAgent(Agent):
 
     def _arrays(self) -> storage.Arrays:
         arrays = {f"learner.{name}": array for name, array in self._network.arrays().items()}
+        if self.config.longest_repeat > 1:
+            arrays["repeats"] = self._repeats
         if self._saves_replay:
             arrays |= {f"replay.{name}": array for name, array in self._replay.arrays().items()}
         if self.mdp is not None and (world := self._gymnasium_world()).point is not None:
@@ -179,6 +194,10 @@ class NetworkAgent(Agent):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         self._network.restore(under("learner.", arrays))
+        if self.config.longest_repeat > 1:
+            put("repeats", self._repeats, arrays)
+            within("number of repeats", self._repeats[:, 0], self.config.longest_repeat)
+            within("repeated action", self._repeats[:, 1], self._actions.count)
         if kept := under("replay.", arrays):
             self._replay.restore(kept, self._actions.count)
         if (world := self._world) is None:
@@ -276,14 +295,22 @@ class NetworkHooks(AgentHooks):
         """An environment is at its first point."""
         self._agent._replay.start(env, point)
 
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt next; a random action is not repeated in the next one."""
+        super().note_end(episode_return)
+        if len(self._agent._repeats) == 1:
+            self._agent._repeats[:] = 0
+
     def learn_from(self, transition: Transition) -> None:
         """Learn from one transition of a vector environment."""
         env, action, reward, next_point, _, masked, resume = transition
+        if transition.ends:
+            self._agent._repeats[env] = 0
         self._learn(env, action, reward, next_point, masked, resume)
 
     def act_at(self, points: NDArray[Any]) -> NDArray[np.int64]:
         """Actions for a batch of points, as the agent behaves while it learns."""
-        return self._agent._choose(points, self._agent._generator, deterministic=False)
+        return self._agent._behave(points)
 
     def _learn(
         self, env: int, action: int, reward: float, next_point: NDArray[Any], masked: bool, resume: NDArray[Any]
@@ -291,12 +318,63 @@ class NetworkHooks(AgentHooks):
         """`Store (S, A, R, S′) in replay buffer`, and if it is time, update the estimates from a minibatch."""
         agent, config = self._agent, self._agent.config
         agent._replay.add(env, action, reward, next_point, masked, resume)
+        agent._network.see(next_point)
+        take_in(agent._rewards, agent._stream, reward, masked, agent.steps)
         agent.steps += 1
         try:
-            if agent.steps % config.update_every == 0 and agent._replay.added >= config.learning_starts:
+            due = agent.steps % config.update_every == 0 and agent._replay.added >= config.learning_starts
+            if due and agent._network.follow_unit(agent._rewards):
                 agent.last_loss = agent._network.update(agent._replay.sample(agent._generator), agent._rewards)
         finally:  # the record is complete even if the minibatch cannot be learnt from
             take_down(agent._record, reward, agent._rewards)
+
+
+class Stream(NamedTuple):
+    """What every reward does to the reward estimate when it is earned, as numbers for compiled code."""
+
+    schedule: Schedule
+    theta: tuple[float, float, float]  # scale, power and delay of α_θ
+    average: tuple[float, float, float]  # the same of the step of R̄
+    tracks: bool  # whether θ and R̄ follow the stream; otherwise minibatches move them
+    has_average: bool  # whether R̄ of a rule with reward quantiles has a step of its own
+    after_end: float  # the value after an end, in R̄
+
+    @classmethod
+    def of(cls, config: DeepQConfig) -> Stream:
+        """From the settings of an agent."""
+        schedule, step = config.schedule, config.average_step_size
+        theta = schedule.theta_scale, schedule.theta_power, schedule.theta_delay
+        average = theta if step is None else dataclasses.astuple(as_decay(step))
+        tracks, stops = config.reward_tracking == "stream", config.termination == "stop" and config.centered
+        after_end = -1.0 / (1.0 - config.discount) if stops else 0.0
+        return cls(schedule, theta, average, tracks, step is not None, after_end)
+
+
+@compiled
+def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> None:
+    """Let one reward of the stream move the units, θ and R̄. The offset of θ is what makes R̄ the running mean of the rewards."""
+    look_at(rewards, stream.schedule, reward, ended, stream.after_end * average_reward(rewards))
+    if not stream.tracks:
+        return
+    average = average_reward(rewards)
+    average += step_size(stream.average[0], stream.average[1], stream.average[2], clock) * (reward - average)
+    if rewards.theta.shape[0] == 1:
+        rewards.theta[0] = average
+        return
+    unit = reward_unit(rewards.units) if stream.schedule.scale_free else 1.0
+    step = step_size(stream.theta[0], stream.theta[1], stream.theta[2], clock)
+    track_evenly(rewards.theta, rewards.tau, reward, step * unit)
+    if stream.has_average:
+        rewards.offset[0] = average - mean(rewards.theta)
+
+
+@compiled
+def track_evenly(theta: Any, tau: Any, reward: Any, step: Any) -> None:
+    """As `quantiles.track`, with a step in proportion to 1/(4 τ (1 − τ)). A policy that learns leaves the worst rewards behind,
+    and the lowest quantiles then travel as fast as the median; otherwise they would need 1/τ times as long."""
+    for i in range(theta.shape[0]):
+        own = min(0.25 / (tau[i] * (1.0 - tau[i])), FASTEST)
+        theta[i] += own * step * (tau[i] - (1.0 if reward < theta[i] else 0.0))
 
 
 @compiled

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from perstep.config import DeepQConfig
 from perstep.deep import losses
+from perstep.deep.inputs import InputScale
 from perstep.deep.networks import ValueNetwork, as_inputs, layout, make_network
 from perstep.deep.observations import Observations
 from perstep.deep.replay import Batch
@@ -26,10 +27,12 @@ from perstep.quantiles import levels
 from perstep.rules import RewardEstimate, Steps
 from perstep.schedules import as_decay, step_size
 from perstep.system.memory import keep_freed_memory
+from perstep.units import return_unit, reward_unit
 
 Arrays = dict[str, NDArray[Any]]
 
-WORTH_THREADS = 500_000  # the number of weights above which several threads are faster than one
+LARGE = 500_000  # the number of weights above which several threads are faster than one, and bfloat16 is worth it
+NEW_UNIT = 1.2  # the factor by which the unit of values must have changed before the network takes the new one
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, for every weight
 
 
@@ -45,9 +48,16 @@ class NetworkLearner(ABC):
         self.device = device_named(config.device)
         self.updates = 0
         """The number of minibatches learnt from so far."""
+        self.unit = 0.0 if config.scale_free else 1.0
+        """The unit of the network's values, in rewards; 0 while all rewards were equal and nothing ended."""
+        self.inputs: InputScale | None = None
+        if config.inputs == "standardized" and observations.layout == "vector":
+            self.inputs = InputScale(math.prod(observations.shape))
         self.online, self.target = self._networks()
+        self.is_large = sum(weight.numel() for weight in self.online.parameters()) >= LARGE
+        self._ratio = config.large_network_ratio if self.is_large else 1.0
         self.optimizer = torch.optim.Adam(
-            self.online.parameters(), config.value_decay(0), eps=config.adam_epsilon, fused=True
+            self.online.parameters(), self._ratio * config.value_decay(0), eps=config.adam_epsilon, fused=True
         )
         self._weights: tuple[list[torch.Tensor], list[torch.Tensor]] = (
             list(self.online.parameters()),
@@ -55,18 +65,24 @@ class NetworkLearner(ABC):
         )
         self._loss = losses.LOSSES[config.rule]
         tau = torch.tensor(levels(config.value_size), dtype=torch.float32, device=self.device)
-        self._settings = losses.Settings(config.huber, config.reward_tracking, tau, config.discount, config.centered)
+        stops = config.termination == "stop" and config.centered
+        self._settings = losses.Settings(
+            config.huber, config.reward_tracking, tau, config.discount, config.centered, stops
+        )
         self._rows = torch.arange(config.batch_size, device=self.device)
         self._forward: Any = torch.compile(self.online) if config.compile else self.online.forward
         self._forward_target: Any = torch.compile(self.target) if config.compile else self.target.forward
+        self._bfloat16 = config.precision == "bfloat16" or (
+            config.precision == "auto" and self.is_large and has_bfloat16(self.device)
+        )
         if config.precision == "bfloat16":
             warn_of_slow_bfloat16(self.device)
 
     def values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """Values of all actions for a batch of kept observations, (B, A, n)."""
+        """Values of all actions for a batch of kept observations, in rewards, (B, A, n)."""
         with torch.inference_mode(), self._precision():
             outputs = self.online.forward(self._read(observations))
-            return np.asarray(outputs.to("cpu", torch.float64).numpy())
+            return np.asarray(self.unit * outputs.to("cpu", torch.float64).numpy())
 
     def scores(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """What the rule reads from the values of all actions for a batch of kept observations, (B, A)."""
@@ -77,10 +93,38 @@ class NetworkLearner(ABC):
         rows = [weight.detach().to("cpu", torch.float64).reshape(-1) for weight in self._weights[0]]
         return np.asarray(torch.cat(rows).numpy())
 
+    def see(self, kept: NDArray[Any]) -> None:
+        """Take note of one observation, for the scale of the inputs."""
+        if self.inputs is not None:
+            self.inputs.see(kept)
+
+    def follow_unit(self, rewards: RewardEstimate) -> bool:
+        """Take the unit of values from the returns seen so far, if it has changed much; returns whether there is one. Values in
+        rewards stay as they are: heads and moments of Adam change with the unit (van Hasselt et al. 2016)."""
+        unit = float(return_unit(rewards.units)) if self.config.scale_free else 1.0
+        if unit and max(unit, self.unit) > NEW_UNIT * min(unit, self.unit):
+            if self.unit:
+                self._rescale(self.unit / unit)
+            self.unit = unit
+        return self.unit > 0
+
+    def _rescale(self, factor: float) -> None:
+        """Multiply all outputs. The slope on a head then grows by the factor too, and that on the body by its square."""
+        with torch.no_grad():
+            for network in (self.online, self.target):
+                for weight in network.head.parameters():
+                    weight.mul_(factor)
+            heads = set(self.online.head.parameters())
+            for moved, state in self.optimizer.state.items():
+                slope = factor if moved in heads else factor**2
+                state["exp_avg"].mul_(slope)
+                state["exp_avg_sq"].mul_(slope**2)
+
     def update(self, batch: Batch, rewards: RewardEstimate) -> float:
         """Move θ, R̄, w and w_T by one minibatch, as the listings do; returns its loss."""
         kept = rewards.theta.copy(), rewards.offset.copy()
-        look, steps = self._look(batch), self._steps()
+        steps = self._steps(float(reward_unit(rewards.units)) if self.config.scale_free else 1.0)
+        look = self._look(batch, losses.value_after_end(rewards, steps, self._settings))
         loss, _ = self._loss(rewards, batch.reward, look, steps, self._settings)
         value = float(loss.detach())
         if not math.isfinite(value):
@@ -99,40 +143,39 @@ class NetworkLearner(ABC):
         return value
 
     @abstractmethod
-    def _look(self, batch: Batch) -> losses.Look:
+    def _look(self, batch: Batch, after_end: float = 0.0) -> losses.Look:
         """What the networks say about the two vectors of a rule."""
 
-    def _unmasked(self, bootstrap: torch.Tensor, masked: NDArray[np.bool_]) -> torch.Tensor:
-        """The bootstrap, 0 where the end of an episode is masked."""
+    def _ended(self, bootstrap: torch.Tensor, masked: NDArray[np.bool_], after_end: float) -> torch.Tensor:
+        """The bootstrap, with the value after an end where the end of an episode is masked."""
         if not masked.any():
             return bootstrap
-        return bootstrap.masked_fill(torch.from_numpy(masked).to(self.device)[:, None], 0.0)
+        return bootstrap.masked_fill(torch.from_numpy(masked).to(self.device)[:, None], after_end)
 
     @contextlib.contextmanager
     def learning(self) -> Iterator[None]:
         """Learn inside this context: it sets the number of PyTorch threads, by the settings or by the size of the network."""
         keep_freed_memory()
         before = torch.get_num_threads()
-        worth = 1 if sum(weight.numel() for weight in self._weights[0]) < WORTH_THREADS else before
-        torch.set_num_threads(self.config.threads or worth)
+        torch.set_num_threads(self.config.threads or (before if self.is_large else 1))
         try:
             yield
         finally:
             torch.set_num_threads(before)
 
-    def _steps(self) -> Steps:
-        alpha, config = self.config.value_decay(self.updates), self.config
+    def _steps(self, unit: float = 1.0) -> Steps:
+        alpha, config = self._ratio * self.config.value_decay(self.updates), self.config
         theta = config.value_decay if config.reward_step_size is None else as_decay(config.reward_step_size)
         alpha_theta = float(step_size(config.theta_scale, config.theta_power, theta.delay, self.updates))
-        return Steps(alpha, alpha_theta, config.offset_ratio * alpha)
+        return Steps(alpha, alpha_theta, config.offset_ratio * alpha, unit, self.unit)
 
     def _read(self, kept: NDArray[Any]) -> torch.Tensor:
+        if self.inputs is not None:
+            return torch.from_numpy(self.inputs.standardized(kept)).to(self.device)
         return as_inputs(kept, self.observations, torch.float32, self.device)
 
     def _precision(self) -> AbstractContextManager[Any]:
-        if self.config.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
+        return torch.autocast(self.device.type, torch.bfloat16) if self._bfloat16 else nullcontext()
 
     def _networks(self) -> tuple[ValueNetwork, ValueNetwork]:
         config = self.config
@@ -150,8 +193,12 @@ class NetworkLearner(ABC):
         return online, target
 
     def arrays(self) -> Arrays:
-        """The weights, the moments of the optimizer and the number of updates, for a file."""
+        """The weights, the moments of the optimizer, the number of updates and the units, for a file."""
         arrays: Arrays = {"updates": np.array([self.updates], np.int64)}
+        if self.config.scale_free:
+            arrays["unit"] = np.array([self.unit])
+        if self.inputs is not None:
+            arrays |= {f"inputs.{name}": array for name, array in self.inputs.arrays().items()}
         for name, network in (("online", self.online), ("target", self.target)):
             arrays |= {f"{name}.{key}": _numpy(tensor) for key, tensor in network.state_dict().items()}
         if self.updates:
@@ -169,6 +216,13 @@ class NetworkLearner(ABC):
         if updates.shape != (1,) or updates.dtype.kind != "i" or updates[0] < 0:
             raise ValueError(f"updates must be one whole number of at least 0, got {updates.tolist()}")
         self.updates = int(updates[0])
+        if self.config.scale_free:
+            unit = arrays["unit"]
+            if unit.shape != (1,) or not (np.isfinite(unit).all() and unit[0] >= 0):
+                raise ValueError(f"unit must be one finite number of at least 0, got {unit.tolist()}")
+            self.unit = float(unit[0])
+        if self.inputs is not None:
+            self.inputs.restore({name: arrays[f"inputs.{name}"] for name in self.inputs.arrays()})
         if self.updates:
             for key, weight in self.online.named_parameters():
                 state = self.optimizer.state[weight]
@@ -221,6 +275,13 @@ def is_here(name: str) -> bool:
         except ValueError:
             return False
     return True
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether the processor computes with bfloat16 itself."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    return device.type == "cpu" and bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
 
 
 def warn_of_slow_bfloat16(device: torch.device) -> None:

@@ -19,7 +19,7 @@ from perstep.rules import RewardEstimate, Steps
 
 Floats = NDArray[np.float64]
 
-REWARD_TRACKING = ("per-sample", "batch-mean")
+REWARD_TRACKING = ("per-sample", "batch-mean")  # by minibatches; "stream" is the third way
 
 
 class Settings(NamedTuple):
@@ -30,6 +30,7 @@ class Settings(NamedTuple):
     tau: torch.Tensor  # (n,)
     discount: float = 1.0  # γ
     centered: bool = True  # whether R̄ is subtracted from the rewards
+    stops: bool = False  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ)
 
 
 class Look(NamedTuple):
@@ -38,6 +39,7 @@ class Look(NamedTuple):
     estimate: torch.Tensor  # (B, n) the value of S and A, with slope
     bootstrap: torch.Tensor  # (B, n) the value of S′
     fresh: torch.Tensor | None = None  # (B, n) the value of S′ by the online network, for a learned offset
+    length: NDArray[np.int64] | None = None  # (B,) steps from S to S′; None for one step each
 
 
 class Loss(NamedTuple):
@@ -50,10 +52,11 @@ class Loss(NamedTuple):
 def differential(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
     """Alg. 13: δ with the old R̄; the δ nearest zero moves R̄, for stability; smooth L1. Without centering, R̄ is the running
     mean of the rewards."""
-    delta = td_error(rewards, reward, look.bootstrap, look.estimate, settings)
+    delta = td_error(rewards, reward, look, steps, settings)
     known = delta.detach()
-    drive = float(known[known.abs().argmin()]) if settings.centered else float(reward.mean()) - rewards.theta[0]
-    rewards.theta[0] += steps.theta * drive
+    if settings.reward_tracking != "stream":
+        smallest = steps.value_unit * float(known[known.abs().argmin()])
+        rewards.theta[0] += steps.theta * (smallest if settings.centered else float(reward.mean()) - rewards.theta[0])
     return Loss(smooth_l1(delta, settings.huber), known)
 
 
@@ -63,46 +66,57 @@ def d2(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settin
     The δ of the offset takes the value of S′ from the online network. A target network follows a drift of Q at a distance that
     compensates for a wrong R̄, so that its δ is zero while Q goes on drifting (docs/learners/deep-q.md).
     """
-    track_rewards(rewards, reward, steps.theta, settings.reward_tracking)
-    delta = td_error(rewards, reward, look.bootstrap, look.estimate, settings)
-    if look.fresh is not None:
-        fresh = delta.detach() + settings.discount * (look.fresh - look.bootstrap)[:, 0]
-        rewards.offset[0] += steps.offset * float(fresh.mean())
+    track_rewards(rewards, reward, steps, settings.reward_tracking)
+    delta = td_error(rewards, reward, look, steps, settings)
+    move_offset(rewards, delta.detach(), look, steps, settings)
     return Loss(smooth_l1(delta, settings.huber), delta.detach())
 
 
 def d3(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
     """Alg. 10: θ, then R̄, then the quantile Huber loss of every Ω_j against every Ω_k of S′."""
-    track_rewards(rewards, reward, steps.theta, settings.reward_tracking)
-    targets = surplus(rewards, reward, look.estimate, settings)[:, None] + discounted(
-        look.bootstrap, settings
-    )  # (B, n)
+    track_rewards(rewards, reward, steps, settings.reward_tracking)
+    here = surplus(rewards, reward, look, steps, settings)
+    targets = here[:, None] + discounted(look.bootstrap, look, settings)  # (B, n)
     loss = quantile_huber(targets, look.estimate, settings.tau, settings.huber)
-    return Loss(loss, targets.mean(1) - look.estimate.detach().mean(1))
+    delta = targets.mean(1) - look.estimate.detach().mean(1)
+    move_offset(rewards, delta, look, steps, settings)
+    return Loss(loss, delta)
 
 
 LOSSES = {"differential": differential, "d2": d2, "d3": d3}
 """Rule → its loss."""
 
 
-def td_error(
-    rewards: RewardEstimate, reward: Floats, bootstrap: torch.Tensor, estimate: torch.Tensor, settings: Settings
-) -> torch.Tensor:
-    """δ = R − R̄ + γ q(S′, a*) − q(S, A) of values with one number, (B,)."""
-    ahead = discounted(bootstrap, settings)
-    return surplus(rewards, reward, estimate, settings) + ahead[:, 0] - estimate[:, 0]
+def move_offset(rewards: RewardEstimate, delta: torch.Tensor, look: Look, steps: Steps, settings: Settings) -> None:
+    """The learned offset, if there is one: by the mean δ of the batch with the value of S′ by the online network."""
+    if look.fresh is not None:
+        fresh = delta + discounted(look.fresh - look.bootstrap, look, settings).mean(1)
+        rewards.offset[0] += steps.offset * steps.value_unit * float(fresh.mean())
 
 
-def discounted(bootstrap: torch.Tensor, settings: Settings) -> torch.Tensor:
-    """γ times the bootstrap."""
-    return bootstrap if settings.discount == 1.0 else settings.discount * bootstrap
+def td_error(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
+    """δ = R − R̄ + γ q(S′, a*) − q(S, A) of values with one number, in their unit, (B,)."""
+    ahead = discounted(look.bootstrap, look, settings)
+    return surplus(rewards, reward, look, steps, settings) + ahead[:, 0] - look.estimate[:, 0]
 
 
-def track_rewards(rewards: RewardEstimate, reward: Floats, step: float, reward_tracking: str) -> None:
-    """Move θ by the mean reward of the batch, as in the paper (θ then holds quantiles of batch means), or by every reward."""
+def discounted(bootstrap: torch.Tensor, look: Look, settings: Settings) -> torch.Tensor:
+    """γ times the bootstrap, or γ^k where S′ is k steps ahead."""
+    if settings.discount == 1.0:
+        return bootstrap
+    if look.length is None:
+        return settings.discount * bootstrap
+    factor = torch.from_numpy(settings.discount**look.length).to(bootstrap.device, bootstrap.dtype)
+    return factor[:, None] * bootstrap
+
+
+def track_rewards(rewards: RewardEstimate, reward: Floats, steps: Steps, reward_tracking: str) -> None:
+    """Move θ by the mean reward of the batch, as in the paper (θ then holds quantiles of batch means), or by every reward; not
+    here if it moves with the stream of rewards."""
+    step = steps.theta * steps.reward_unit
     if reward_tracking == "batch-mean":
         track(rewards.theta, rewards.tau, float(reward.mean()), step)
-    else:
+    elif reward_tracking == "per-sample":
         track_share(rewards.theta, rewards.tau, reward, step)
 
 
@@ -172,7 +186,25 @@ def quantile_huber_batch(
     return mean(totals) / targets.shape[0]
 
 
-def surplus(rewards: RewardEstimate, reward: Floats, like: torch.Tensor, settings: Settings) -> torch.Tensor:
-    """R − R̄ with the current R̄, (B,); R itself where rewards are not centered."""
-    average = float(mean(rewards.theta)) + rewards.offset[0] if settings.centered else 0.0
-    return torch.from_numpy(reward - average).to(like.device, like.dtype)
+def surplus(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
+    """R − R̄ with the current R̄, in the unit of values, (B,); R itself where rewards are not centered. Over k steps R is
+    Σ γ^i R_i, and Σ γ^i R̄ is subtracted."""
+    average = average_reward(rewards) if settings.centered else 0.0
+    times: Any = 1.0
+    if look.length is not None:
+        gamma = settings.discount
+        times = look.length if gamma == 1.0 else (1.0 - gamma**look.length) / (1.0 - gamma)
+    like = look.estimate
+    return torch.from_numpy((reward - times * average) / steps.value_unit).to(like.device, like.dtype)
+
+
+def average_reward(rewards: RewardEstimate) -> float:
+    """R̄ = (1/m) Σ θ_i + b."""
+    return float(mean(rewards.theta)) + float(rewards.offset[0])
+
+
+def value_after_end(rewards: RewardEstimate, steps: Steps, settings: Settings) -> float:
+    """The bootstrap of a masked end: 0, or Σ γ^k (0 − R̄) where rewards stop there, in the unit of values."""
+    if not settings.stops:
+        return 0.0
+    return -average_reward(rewards) / (1.0 - settings.discount) / steps.value_unit

@@ -20,6 +20,7 @@ from perstep.system.memory import available_memory
 
 SLACK = 32  # one extra frame for this many transitions, for the first observations of episodes
 RINGS = ("before", "after", "oldest", "action", "reward", "masked")  # ring buffers with one entry for each transition
+NO_ROW = -1
 ANNOUNCED = 100_000_000  # bytes from which an allocation is announced
 
 
@@ -31,6 +32,7 @@ class Batch(NamedTuple):
     reward: NDArray[np.float64]  # (B,)
     next_observation: NDArray[Any]  # (B, *shape)
     masked: NDArray[np.bool_]  # (B,) whether the value of S′ is 0, because an episode ended there
+    length: NDArray[np.int64] | None = None  # (B,) steps from S to S′, whose rewards are summed; None for one
 
 
 @final
@@ -38,8 +40,14 @@ class Replay:
     """The last `capacity` transitions of one or several environments."""
 
     def __init__(
-        self, capacity: int, shape: tuple[int, ...], dtype: str, *, stacked: bool, num_envs: int, batch_size: int
-    ) -> None:
+        self, capacity: int, shape: tuple[int, ...], dtype: str, *, stacked: bool, num_envs: int, batch_size: int,
+        num_steps: int = 1, discount: float = 1.0,
+    ) -> None:  # fmt: skip
+        if num_steps > 1 and capacity < num_steps * num_envs:
+            raise ValueError(
+                f"A replay of {capacity:,} transitions is too small for {num_envs} environments and return_steps={num_steps}. "
+                "Choose a larger replay_capacity."
+            )
         self.capacity, self.shape, self.stacked, self.num_envs = capacity, shape, stacked, num_envs
         depth, frame = (shape[0], shape[1:]) if stacked else (1, shape)
         num_frames = capacity + capacity // SLACK + 2 * (depth + 1) * num_envs
@@ -56,6 +64,10 @@ class Replay:
         self._masked = np.zeros(capacity, np.bool_)
         self._cursor = np.zeros(3, np.int64)  # transitions added, frames added, transitions that can be sampled
         self._here = np.zeros((num_envs, depth), np.int64)  # indices of the frames of each environment's S
+        self.num_steps, self._discount = num_steps, discount
+        # Transitions over several steps: how long each one is, and for each environment the rows that still grow, the newest first.
+        self._length = np.ones(capacity if num_steps > 1 else 0, np.int64)
+        self._open = np.full((num_envs, num_steps - 1), NO_ROW)
         self._chosen = np.zeros(batch_size, np.int64)
         self._places = np.zeros((batch_size, depth), np.int32)
         room = (batch_size, *shape)
@@ -65,6 +77,7 @@ class Replay:
             np.zeros(batch_size),
             np.zeros(room, dtype),
             np.zeros(batch_size, np.bool_),
+            np.ones(batch_size, np.int64) if num_steps > 1 else None,
         )
 
     def __len__(self) -> int:
@@ -78,6 +91,7 @@ class Replay:
     def start(self, env: int, observation: NDArray[Any]) -> None:
         """Store the first observation of environment `env`, or one that follows no transition."""
         self._here[env] = self._keep(env, observation, follows=False)
+        self._open[env] = NO_ROW
 
     def add(
         self, env: int, action: int, reward: float, next_observation: NDArray[Any], masked: bool, resume: NDArray[Any]
@@ -91,10 +105,22 @@ class Replay:
         self._oldest[row] = before.min()
         self._age_those_before(row)
         self._action[row], self._reward[row], self._masked[row] = action, reward, masked
+        if self.num_steps > 1:
+            self._lengthen(env, row, goes_on=resume is next_observation and not masked)
         self._cursor[0] += 1
         self._cursor[2] = min(self._cursor[2] + 1, self.capacity)
         self._here[env] = after if resume is next_observation else self._keep(env, resume, follows=False)
         self._forget()
+
+    def _lengthen(self, env: int, row: int, goes_on: bool) -> None:
+        """Let the last transitions of an environment go on by the step in `row`: to its S′, with its reward discounted."""
+        self._length[row] = 1
+        for age, grown in enumerate(self._open[env], 1):
+            if grown == NO_ROW:
+                break
+            self._reward[grown] += self._discount**age * self._reward[row]
+            self._after[grown], self._masked[grown], self._length[grown] = self._after[row], self._masked[row], age + 1
+        self._open[env] = [row, *self._open[env][:-1]] if goes_on else NO_ROW
 
     def sample(self, generator: Generator) -> Batch:
         """Transitions drawn uniformly, with replacement."""
@@ -108,18 +134,32 @@ class Replay:
         np.take(self._action, rows, out=batch.action, mode="clip")
         np.take(self._reward, rows, out=batch.reward, mode="clip")
         np.take(self._masked, rows, out=batch.masked, mode="clip")
+        if batch.length is not None:
+            np.take(self._length, rows, out=batch.length, mode="clip")
         return batch
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays, for a file; of the ring buffers, only the filled part."""
-        rows = {name: getattr(self, f"_{name}")[: self._cursor[0]] for name in RINGS}
-        return {**rows, "frames": self._frames[: self._cursor[1]], "cursor": self._cursor, "here": self._here}
+        rows = {name: getattr(self, f"_{name}")[: self._cursor[0]] for name in self._rings}
+        several = {"open": self._open} if self.num_steps > 1 else {}
+        return {
+            **rows,
+            "frames": self._frames[: self._cursor[1]],
+            "cursor": self._cursor,
+            "here": self._here,
+            **several,
+        }
+
+    @property
+    def _rings(self) -> tuple[str, ...]:
+        return (*RINGS, "length") if self.num_steps > 1 else RINGS
 
     def restore(self, arrays: dict[str, NDArray[Any]], num_actions: int) -> None:
         """Load the arrays of a saved replay; ValueError if they do not fit this replay."""
-        own = {name: getattr(self, f"_{name}") for name in (*RINGS, "frames", "cursor", "here")}
+        several = ("open",) if self.num_steps > 1 else ()
+        own = {name: getattr(self, f"_{name}") for name in (*self._rings, "frames", "cursor", "here", *several)}
         added, frames, size = map(int, arrays["cursor"])
-        filled = {name: min(added, self.capacity) for name in RINGS} | {"frames": min(frames, len(self._frames))}
+        filled = {name: min(added, self.capacity) for name in self._rings} | {"frames": min(frames, len(self._frames))}
         for name, mine in own.items():
             saved, shape = arrays[name], (filled.get(name, len(mine)), *mine.shape[1:])
             if saved.shape != shape or saved.dtype != mine.dtype:
@@ -129,6 +169,9 @@ class Replay:
         _within("size", np.array([size]), min(added, self.capacity) + 1)
         _within("actions", arrays["action"], num_actions)
         _within("place of a frame", arrays["here"], max(frames, 1))
+        if several:
+            _within("length", arrays["length"] - 1, self.num_steps)
+            _within("row", arrays["open"] - NO_ROW, min(added, self.capacity) - NO_ROW)
         for name in ("before", "after"):
             _within("place of a frame", arrays[name], max(filled["frames"], 1))
         for name, mine in own.items():
