@@ -439,7 +439,7 @@ class Agent(ABC):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Become the agent that was saved."""
         fill("rewards", self._rewards, arrays)
-        if self._rewards.offset[0] and not self.config.rule_row.has_offset:
+        if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):
             raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
         sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()
         longest = sketch.cursor[LONGEST_EPOCH:].copy()

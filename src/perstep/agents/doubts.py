@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perstep.units import REWARD
 
-if TYPE_CHECKING:
-    from perstep.agents.agent import Agent
+Agent = Any  # of agents/agent.py, which uses this module
 
 FEWEST_STEPS = 1_000  # before so many steps everything is still moving
 APART = 0.06  # of the standard deviation of the rewards: an average that is further from experience is doubted
