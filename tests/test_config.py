@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import presets
-from perstep import linear, tabular
+from perstep import linear, presets, tabular
 from perstep.algorithms import ALGORITHMS, CORNERS, algorithm
 from perstep.config import (
     ActorCriticConfig,

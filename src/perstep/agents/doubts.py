@@ -210,7 +210,7 @@ CHECKS: tuple[Callable[[Any], Iterator[Doubt]], ...] = (
 def _theta_step(agent: Agent) -> float:
     """α_θ now, in the unit of the rewards where steps are in units."""
     schedule = agent.config.schedule
-    step = schedule.theta_scale / (1.0 + agent.steps / schedule.theta_delay) ** schedule.theta_power
+    step = float(schedule.theta_scale / (1.0 + agent.steps / schedule.theta_delay) ** schedule.theta_power)
     return step * math.sqrt(agent._rewards.units[REWARD]) if agent.config.scale_free else step
 
 

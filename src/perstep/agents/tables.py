@@ -187,7 +187,7 @@ class TabularAgent(Agent):
         kept = memory._replace(places=memory.places[:filled], rewards=memory.rewards[:filled])
         fill("memory", kept, arrays)
         for column, size in enumerate((self.num_states, self._num_columns, self.num_states, 2)):
-            within("remembered transitions", kept.places[:, column], size)
+            within("remembered transitions", kept.places[:, column].astype(np.int64), size)
         finite_numbers("remembered rewards", kept.rewards)
 
     def _check_point(self, point: Any, action: Any) -> None:
@@ -331,7 +331,7 @@ class QLearning(TabularAgent):
             visits = self._run.table.visits[states]
             tries = np.array([chance_of_a_try(row, self.config.least_exploration) for row in visits])[:, None]
             rarest = visits.argmin(axis=1)
-            return (1 - tries) * one_hot(scores) + tries * np.eye(self.num_actions)[rarest]
+            return np.asarray((1 - tries) * one_hot(scores) + tries * np.eye(self.num_actions)[rarest])
         best = scores == scores.max(axis=1, keepdims=True)
         shared: Floats = best / best.sum(axis=1, keepdims=True)
         return (1 - epsilon) * shared + epsilon / self.num_actions
