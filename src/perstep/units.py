@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 
-SEEN, MEAN, REWARD, RETURN_SO_FAR, RETURN = 0, 1, 2, 5, 6  # places; a spread takes three: mean square, largest, second
-SIZE = 9
+# Places; a spread takes three: mean square, largest, second largest.
+SEEN, MEAN, REWARD, RETURN_SO_FAR, RETURN, ENDED = 0, 1, 2, 5, 6, 9
+SIZE = 10
 FIRST = 128  # rewards from which the first θ is made
 RECENT = 3.0  # the running spread has a memory of a third of the steps so far
 LONGEST_MEMORY = 100_000  # steps; rewards that change their scale are followed
@@ -67,6 +68,7 @@ def see(units: Any, reward: Any, after_end: Any, ended: Any) -> None:
     _spread(units, RETURN, units[RETURN_SO_FAR], rate)
     if ended:
         units[RETURN_SO_FAR] = 0.0
+        units[ENDED] = 1.0
 
 
 @compiled
