@@ -132,8 +132,8 @@ def test_one_outlier_does_not_move_the_unit():
     rng = np.random.default_rng(1)
     seen, with_outlier = units.new_units(), units.new_units()
     for i, reward in enumerate(rng.normal(3.0, 2.0, 5000)):
-        units.see(seen, reward, 0.0, False)
-        units.see(with_outlier, 1e9 if i == 2500 else reward, 0.0, False)
+        units.see(seen, reward, 0.0, False, False)
+        units.see(with_outlier, 1e9 if i == 2500 else reward, 0.0, False, False)
     assert np.sqrt(seen[units.REWARD]) == pytest.approx(2.0, rel=0.1)
     # The mean is moved by it, and the unit with the mean, for a while; a plain standard deviation would be 1e7.
     assert np.sqrt(with_outlier[units.REWARD]) < 1e6
@@ -144,7 +144,7 @@ def test_rewards_that_change_their_scale_are_followed():
     seen = units.new_units()
     for spread in (1.0, 1000.0, 100.0):
         for reward in rng.normal(0.0, spread, 400_000):
-            units.see(seen, reward, 0.0, False)
+            units.see(seen, reward, 0.0, False, False)
         assert np.sqrt(seen[units.REWARD]) == pytest.approx(spread, rel=1.0)
 
 
@@ -154,7 +154,7 @@ def test_the_first_estimates_are_those_of_the_first_rewards():
     for optimistic in (False, True):
         state = units.new_units()
         for reward in rewards:
-            units.see(state, reward, 0.0, False)
+            units.see(state, reward, 0.0, False, False)
             units.begin(state, estimate.first, estimate.theta, estimate.offset, estimate.tau, reward, optimistic)
         average = estimate.theta.mean() + estimate.offset[0]
         assert average == pytest.approx(rewards.max() if optimistic else rewards.mean())

@@ -166,7 +166,8 @@ def pendulum():
     runs = {}
     for rule, settings in PAPER.items():
         agents = [
-            perstep.ActorCritic("perstep/InvertedPendulum-v0", rule=rule, seed=seed, **settings) for seed in range(10)
+            perstep.ActorCritic("perstep/InvertedPendulum-v0", rule=rule, seed=seed, preset="paper", **settings)
+            for seed in range(10)
         ]
         for agent in agents:
             agent.record_every(1000, 12)

@@ -57,7 +57,7 @@ CALLED_ELSEWHERE = {
 
 OVERRIDES = {
     "reward_ratio": ("reward_step_size",),
-    "offset_ratio": ("average_step_size",),
+    "offset_ratio": ("average_step_size", "discount", "termination"),
     "initial_average_reward": ("scale_free", "first_average"),
     "epsilon": ("exploration",),
     "bootstrap": ("exploration", "replay_capacity"),
@@ -99,8 +99,9 @@ class LearnerConfig:
     offset_ratio: float = 0.0
     """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm."""
     average_step_size: float | Decay | None = None
-    """The step by which R̄ follows δ on greedy steps, falling with the number of steps; θ then stands beside R̄. It overrides
-    offset_ratio, and the step of rules without reward quantiles. None is the paper, where R̄ is the mean of θ."""
+    """The step by which R̄ follows δ on greedy steps, falling with the number of steps; with a discount it follows the rewards,
+    on all steps. θ then stands beside R̄. It overrides offset_ratio, and the step of rules without reward quantiles. None is
+    the paper, where R̄ is the mean of θ."""
     discount: float = 1.0
     """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
     centered: bool = True
@@ -215,7 +216,8 @@ class LearnerConfig:
         by_visits = self.rule_row.average_moves_with_value and not self.average_follows_rewards
         theta = self.value_decay if self.reward_step_size is None else as_decay(self.reward_step_size)
         average = None if self.average_step_size is None else as_decay(self.average_step_size)
-        follows = average is not None and self.centered and self.discount == 1.0  # otherwise δ says nothing about R̄
+        by_delta = self.centered and self.discount == 1.0  # otherwise δ says nothing about R̄
+        follows = average is not None and (by_delta or self.average_follows_rewards)
         return Schedule(
             decay.scale,
             decay.power,
@@ -231,6 +233,7 @@ class LearnerConfig:
             moves_theta=not self.rule_row.has_reward_quantiles,
             scale_free=self.scale_free,
             optimistic=self.first_average == "best",
+            follows_rewards=self.average_follows_rewards,
         )
 
     @property
@@ -286,6 +289,12 @@ class LearnerConfig:
         for name, overridden in OVERRIDES.items():
             if name in named:
                 rest = {other: value for other, value in rest.items() if other not in overridden}
+        if (rule := RULES.get(named.get("rule", ""))) is not None and rule.average_is_read_from_values:
+            rest.pop("discount", None)
+        if {**rest, **named}.get("discount", 1.0) == 1.0:
+            rest.pop("termination", None)
+        if not {**rest, **named}.get("scale_free"):
+            rest.pop("optimism", None)
         return {**rest, **named, "preset": preset}
 
     def settings(self) -> dict[str, Any]:
@@ -321,8 +330,9 @@ class TileConfig(LearnerConfig):
     """λ of d3's quantile Huber loss; 0 for the quantile loss itself."""
     tilings: int = 32
     """The number of displaced grids over the observations."""
-    tiles: int | tuple[int, ...] = 8
-    """The number of tiles of a grid, for every dimension or one number per dimension."""
+    tiles: int | tuple[int, ...] | Literal["auto"] = 8
+    """The number of tiles of a grid, for every dimension or one number per dimension; "auto": 8 in one or two dimensions, one
+    less for each further dimension, at least 3."""
     wrap: tuple[int, ...] = ()
     """Dimensions whose two ends are the same point, as those of an angle."""
     low: tuple[float, ...] | None = None
@@ -333,17 +343,29 @@ class TileConfig(LearnerConfig):
     """The number of features to hash into, where the full table is too large."""
     divide_by_tilings: bool = False
     """Whether the steps of values and policy are divided by the number of tilings; the paper's are not."""
+    optimism: float = 0.0
+    """How much the unknown is hoped to hold, as a multiple of what an end is worth where ends are good, or of the spread of
+    returns where nothing ends. It needs scale_free. 0 is the paper."""
+    optimism_delay: float = 1000.0
+    """Where nothing ends: the number of steps after which the hope begins to fall."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._number("huber", 0.0)
+        self._number("optimism", 0.0)
+        self._number("optimism_delay", 0.0, above=True)
         self._count("tilings", 1)
         for name in ("tiles", "wrap", "low", "high"):  # files and command lines give lists, spaces give arrays
             value = getattr(self, name)
             value = value.tolist() if hasattr(value, "tolist") else value
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
-        for size in self.tiles if isinstance(self.tiles, tuple) else (self.tiles,):
-            count("tiles", size, 1)
+        if self.optimism and not self.scale_free:
+            raise ValueError(
+                "optimism is in units of the rewards seen. Use it with scale_free=True, or set optimism=0."
+            )
+        if self.tiles != "auto":
+            for size in self.tiles if isinstance(self.tiles, tuple) else (self.tiles,):
+                count("tiles", size, 1)
         for name in ("wrap", "low", "high"):
             if not isinstance(value := getattr(self, name), tuple) and (name == "wrap" or value is not None):
                 raise ValueError(f"{name} must be a sequence of numbers, one per dimension, got {value!r}.")
@@ -462,9 +484,13 @@ class TileQConfig(TileConfig, ActionValueConfig):
     """α of the values, divided by the number of tilings."""
     divide_by_tilings: bool = True
     """Whether the step of the values is divided by the number of tilings."""
+    epsilon_delay: float | None = None
+    """The number of steps after which ε begins to fall, as ε / (1 + t/delay); None for a constant ε."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.epsilon_delay is not None:
+            self._number("epsilon_delay", 0.0, above=True)
         if self.reference == "max" and self.rule_row.average_is_read_from_values:
             raise ValueError("The maximum of Q over a box is not known on tiles. Use reference='mean' or a pair.")
 

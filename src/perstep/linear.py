@@ -27,10 +27,16 @@ from perstep.rules import (
     value_of,
 )
 from perstep.tiles import Tiling, active_tiles
+from perstep.units import ENDED, SEEN, return_unit
 
 Floats = NDArray[np.float64]
 
 ACTOR_CRITIC, TILE_Q = 0, 1
+
+LARGEST_ERROR = 1.0  # of a δ that moves the policy, in units of return
+FIRST_HOPE = 10.0  # while all returns seen were equal
+NOVELTY_STEP = 0.5  # divided by the number of tilings
+NOVELTY_DISCOUNT = 0.96  # how far ahead novelty is seen
 
 
 class Weights(NamedTuple):
@@ -42,6 +48,8 @@ class Weights(NamedTuple):
     numbers: Floats  # (C, n): the values of S
     scores: Floats  # (C,): what the rule reads from them; for Q only
     clipped: NDArray[np.int64]  # (1,): how many coordinates were outside the bounds so far
+    novelty: Floats  # (C, F, 1): their sum is 1 where nothing is known, and falls to 0; (0, 0, 1) without optimism
+    appeal: Floats  # (C,): what actions at S are chosen by; for Q with optimism only, otherwise it is the scores
 
 
 class Room(NamedTuple):
@@ -51,6 +59,7 @@ class Room(NamedTuple):
     numbers: Floats  # (C, n): the values of S′
     scores: Floats  # (C,): what the rule reads from them; for Q only
     chances: Floats  # (A,): π(·|S)
+    appeal: Floats  # (C,): of S′; for Q with optimism only
 
 
 class Reference(NamedTuple):
@@ -71,6 +80,8 @@ class LearnerState(NamedTuple):
     tiling: Tiling
     room: Room
     reference: Reference
+    optimism: float = 0.0  # how much the unknown is hoped to hold; 0 for no hope
+    optimism_delay: float = 1.0  # where nothing ends: the number of steps after which hope begins to fall
 
 
 def weights(
@@ -80,6 +91,7 @@ def weights(
     num_quantiles: int,
     initial: float,
     learner: int = ACTOR_CRITIC,
+    optimistic: bool = False,
 ) -> Weights:
     """Preferences of zero, and values of `initial` everywhere: each of the active features carries its share."""
     columns = num_actions if learner == TILE_Q else 1
@@ -90,6 +102,8 @@ def weights(
         np.zeros((columns, num_quantiles)),
         np.zeros(columns),
         np.zeros(1, np.int64),
+        np.full((columns, num_features, 1) if optimistic else (0, 0, 1), 1.0 / num_active),
+        np.zeros(columns),
     )
 
 
@@ -97,7 +111,11 @@ def room(num_active: int, num_actions: int, num_quantiles: int, learner: int = A
     """Memory for one step."""
     columns = num_actions if learner == TILE_Q else 1
     return Room(
-        np.zeros(num_active, np.int64), np.zeros((columns, num_quantiles)), np.zeros(columns), np.zeros(num_actions)
+        np.zeros(num_active, np.int64),
+        np.zeros((columns, num_quantiles)),
+        np.zeros(columns),
+        np.zeros(num_actions),
+        np.zeros(columns),
     )
 
 
@@ -171,6 +189,8 @@ def enter(learner: Any, rule: Any, run: Any, point: Any) -> None:
     weights = run.weights
     weights.clipped[0] += active_tiles(run.tiling, point, weights.active)
     gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
+    if learner == TILE_Q and run.optimism > 0.0:
+        weigh(run, weights.active, weights.scores, weights.appeal)
 
 
 @inlined
@@ -180,6 +200,8 @@ def stand(learner: Any, rule: Any, run: Any, point: Any) -> None:
     active_tiles(run.tiling, point, weights.active)
     if learner == TILE_Q:
         gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
+        if run.optimism > 0.0:
+            weigh(run, weights.active, weights.scores, weights.appeal)
 
 
 @inlined
@@ -189,6 +211,59 @@ def gather_values(learner: Any, rule: Any, critic: Any, active: Any, numbers: An
         gather(critic[column], active, numbers[column])
         if learner == TILE_Q:
             scores[column] = value_of(rule, numbers[column])
+
+
+@inlined
+def in_units(number: Any, run: Any) -> Any:
+    """A value or δ in units of return; 0 while all returns seen were equal."""
+    unit = return_unit(run.rewards.units)
+    return number / unit if unit > 0.0 else 0.0
+
+
+@inlined
+def hope(run: Any) -> Any:
+    """What the unknown is hoped to hold, in units of return.
+
+    While all returns seen were equal there is nothing else to go by. Where nothing ends it is one unit, and falls with time. Where
+    games end it is as much as an end is worth, if ends are good: values from which no average is taken off would start at 0 and
+    be optimistic in the same way.
+    """
+    if return_unit(run.rewards.units) == 0.0:
+        return run.optimism * FIRST_HOPE
+    if run.rewards.units[ENDED] == 0.0:
+        return run.optimism / (1.0 + run.rewards.units[SEEN] / run.optimism_delay)
+    return run.optimism * max(in_units(value_after_end(run.rewards, run.work), run), 0.0)
+
+
+@inlined
+def weigh(run: Any, active: Any, scores: Any, appeal: Any) -> None:
+    """What actions are chosen by: values in units of return, and hope."""
+    hoped = hope(run)
+    for column in range(scores.shape[0]):
+        unknown = gather_column(run.weights.novelty[column], active, 0)
+        appeal[column] = in_units(scores[column], run) + hoped * unknown
+
+
+@compiled
+def weigh_actions(run: Any, active: Any, scores: Any, appeal: Any) -> None:
+    """As `weigh`, to be called from Python."""
+    weigh(run, active, scores, appeal)
+
+
+@inlined
+def wear_off(run: Any, column: Any, next_column: Any) -> Any:
+    """Move the novelty at S to a part of that at S′, so that it falls where the agent has been. Returns its TD error.
+
+    TD is linear: values that start at 0, plus hope times novelty, are values with an optimistic start. Kept apart, the optimism
+    has no scale of its own, and values, θ and R̄ are free of it.
+    """
+    weights = run.weights
+    alpha = NOVELTY_STEP / weights.active.shape[0]
+    there = gather_column(weights.novelty[next_column], run.room.next_active, 0)
+    surprise = NOVELTY_DISCOUNT * there - gather_column(weights.novelty[column], weights.active, 0)
+    for k in range(weights.active.shape[0]):
+        weights.novelty[column, weights.active[k], 0] += alpha * surprise
+    return surprise
 
 
 @inlined
@@ -202,7 +277,7 @@ def softmax_policy(run: Any) -> None:
 def choose(learner: Any, run: Any, epsilon: Any, generator: Any) -> Any:
     """`A ∼ π(·|S)` where the agent stands: the softmax policy of the actor-critic, ε-greedy for Q."""
     if learner == TILE_Q:
-        return epsilon_greedy(run.weights.scores, epsilon, generator)
+        return epsilon_greedy(run.weights.appeal if run.optimism > 0.0 else run.weights.scores, epsilon, generator)
     softmax_policy(run)
     return draw(run.room.chances, generator)
 
@@ -211,7 +286,7 @@ def choose(learner: Any, run: Any, epsilon: Any, generator: Any) -> Any:
 def choose_without_chance(learner: Any, run: Any) -> Any:
     """The most likely action of the actor-critic, the best one for Q; ties to the first."""
     if learner == TILE_Q:
-        return greedy(run.weights.scores)
+        return greedy(run.weights.appeal if run.optimism > 0.0 else run.weights.scores)
     softmax_policy(run)
     return greedy(run.room.chances)
 
@@ -237,6 +312,8 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
             weights.numbers[c, j] = room.numbers[c, j] + moved * alpha * pull[j]
         if learner == TILE_Q:
             weights.scores[c] = value_of(rule, weights.numbers[c])
+    if learner == TILE_Q and run.optimism > 0.0:
+        weigh(run, weights.active, weights.scores, weights.appeal)
 
 
 @inlined
@@ -245,11 +322,17 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     weights, room = run.weights, run.room
     look_ahead(ACTOR_CRITIC, rule, run, next_point)
     bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[0]
-    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work))
+    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
     steps = steps_now(run.schedule, clock, clock, run.rewards.units, True)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
     scatter(weights.critic[0], weights.active, steps.value, run.work.pull)
-    scale = run.policy_ratio * steps.value * delta
+    error = delta
+    if run.schedule.scale_free:
+        error = in_units(delta, run)
+        if run.optimism > 0.0:
+            error += hope(run) * wear_off(run, 0, 0)
+        error = min(max(error, -LARGEST_ERROR), LARGEST_ERROR)
+    scale = run.policy_ratio * steps.value * error
     chances = room.chances
     for a in range(chances.shape[0]):
         chances[a] = (1.0 if a == action else 0.0) - chances[a]  # ∇ ln π(A|S) on every active feature
@@ -267,17 +350,23 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
     """
     weights, room = run.weights, run.room
     look_ahead(TILE_Q, rule, run, next_point)
-    following = epsilon_greedy(room.scores, epsilon, generator) if kind == SAMPLED else -1
-    best = greedy(room.scores) if kind == GREEDY else max(following, 0)
+    wanted = room.scores
+    if run.optimism > 0.0:
+        weigh(run, room.next_active, room.scores, room.appeal)
+        wanted = room.appeal
+    following = epsilon_greedy(wanted, epsilon, generator) if kind == SAMPLED else -1
+    best = greedy(wanted) if kind == GREEDY else max(following, 0)
     bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[best]
     if kind == EXPECTED and not masked:
         run.work.mixed[0] = epsilon_greedy_mean(room.scores, epsilon)
         bootstrap = run.work.mixed
-    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work))
+    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
     counts = run.schedule.average_scale > 0.0 and action == greedy(weights.scores)
     steps = steps_now(run.schedule, clock, clock, run.rewards.units, counts)
     apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
     scatter(weights.critic[action], weights.active, steps.value, run.work.pull)
+    if run.optimism > 0.0:
+        wear_off(run, action, following if kind == SAMPLED else greedy(room.appeal))
     if run.reference.kind[0] != NO_REFERENCE:
         run.rewards.theta[0] = reference_value(run, steps.value)
     arrive(TILE_Q, rule, run, action, steps.value)

@@ -57,6 +57,21 @@ CHANGING_NETWORKS: Settings = {
     "average_step_size": Decay(0.001, 0.0),
 }
 
+TILES: Settings = {
+    "reward_step_size": Decay(1.0, 0.5),
+    "average_step_size": Decay(0.1, 0.9, 100.0),
+    "return_mean": "delta",
+    "discount": 0.99,
+    "termination": "stop",
+    "divide_by_tilings": True,
+    "tiles": "auto",
+    "optimism": 1.0,
+}
+CHANGING_TILES: Settings = {
+    "reward_step_size": Decay(0.005, 0.0),
+    "average_step_size": Decay(0.01, 0.0),
+}
+
 STEADY: Mapping[str, Settings] = {
     "TDLearningConfig": TABLES,
     "QLearningConfig": {
@@ -67,11 +82,22 @@ STEADY: Mapping[str, Settings] = {
         "reset_cost": "auto",
     },
     "DeepQConfig": NETWORKS,
+    "ActorCriticConfig": {**TILES, "step_size": Decay(0.8, 0.5, 20_000.0), "policy_ratio": 0.3},
+    "TileQConfig": {
+        **TILES,
+        "step_size": Decay(0.6, 0.5, 50_000.0),
+        "bootstrap": "sampled",
+        "epsilon": 0.1,
+        "epsilon_delay": 1000.0,
+        "optimism_delay": 10_000.0,
+    },
 }
 CHANGING: Mapping[str, Settings] = {
     "TDLearningConfig": CHANGING_TABLES,
     "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05, "replay_capacity": 0},
     "DeepQConfig": CHANGING_NETWORKS,
+    "ActorCriticConfig": {**CHANGING_TILES, "step_size": 0.3},
+    "TileQConfig": {**CHANGING_TILES, "step_size": 0.3, "epsilon": 0.05, "epsilon_delay": None},
 }
 
 

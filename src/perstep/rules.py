@@ -52,10 +52,8 @@ class Workspace(NamedTuple):
     huber: float  # λ of the quantile Huber loss; 0 for the quantile loss itself
     discount: float  # γ; 1 is the paper
     centered: bool  # whether R̄ is subtracted from the reward; True is the paper
-    average_apart: (
-        bool  # whether R̄ follows δ alone and θ stands beside it; False is the paper, where R̄ is the mean of θ
-    )
-    follows_rewards: bool  # whether R̄ of `differential` is the running mean of the rewards; False is the paper
+    average_apart: bool  # whether R̄ follows δ or the rewards alone, θ beside it; False is the paper: R̄ is the mean of θ
+    follows_rewards: bool  # whether R̄ (of d2 and d3: the offset) follows the rewards instead of δ; False is the paper
     stops: bool  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ), which is 0 without centering
     mean_by_delta: bool  # whether the mean of return quantiles moves by δ, as a single value does; False is the paper
 
@@ -87,6 +85,7 @@ class Schedule(NamedTuple):
     moves_theta: bool = False  # whether that schedule moves θ itself, for rules without reward quantiles
     scale_free: bool = False  # whether steps are in the units of what was seen
     optimistic: bool = False  # whether the first R̄ is the largest of the first rewards, instead of their mean
+    follows_rewards: bool = False  # whether that schedule is for R̄ that follows the rewards, on all steps
 
 
 def reward_estimate(num_quantiles: int, initial: float, scale_free: bool = False) -> RewardEstimate:
@@ -130,10 +129,10 @@ def workspace(
 
 
 @inlined
-def look_at(rewards: Any, schedule: Any, reward: Any, ended: Any, after_end: Any) -> None:
+def look_at(rewards: Any, schedule: Any, reward: Any, ended: Any, after_end: Any, looks_back: Any) -> None:
     """Before a rule: let the units see the reward, and the first rewards give the first estimates."""
     if schedule.scale_free:
-        see(rewards.units, reward, after_end, ended)
+        see(rewards.units, reward, after_end, ended, looks_back)
         begin(rewards.units, rewards.first, rewards.theta, rewards.offset, rewards.tau, reward, schedule.optimistic)
 
 
@@ -149,7 +148,7 @@ def steps_now(schedule: Any, visits: Any, clock: Any, units: Any, counts: Any) -
     offset = schedule.offset_ratio * alpha
     if schedule.average_scale > 0.0:
         offset = step_size(schedule.average_scale, schedule.average_power, schedule.average_delay, clock)
-        offset = offset if counts else 0.0
+        offset = offset if counts or schedule.follows_rewards else 0.0
         alpha_theta = offset if schedule.moves_theta else alpha_theta
     if schedule.scale_free:
         return Steps(alpha, alpha_theta, offset, reward_unit(units), return_unit(units))
@@ -186,7 +185,7 @@ def surplus(reward: Any, average: Any, work: Any) -> Any:
 
 @inlined
 def track_rewards(rewards: Any, reward: Any, steps: Any, work: Any) -> None:
-    """Move θ, and with it R̄, unless R̄ follows δ alone: then the offset takes the move of the mean back."""
+    """Move θ, and with it R̄, unless R̄ has steps of its own: then the offset takes the move of the mean back."""
     before = mean(rewards.theta) if work.average_apart else 0.0
     track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
     if work.average_apart:
@@ -206,8 +205,9 @@ def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps
 def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Alg. 3–5: θ, then R̄, then δ with the new R̄. The offset is ours (docs/decisions/0001-learned-offset.md)."""
     track_rewards(rewards, reward, steps, work)
-    delta = surplus(reward, average_reward(rewards), work) + work.discount * bootstrap[0] - estimate[0]
-    rewards.offset[0] += steps.offset * delta
+    average = average_reward(rewards)
+    delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
+    rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
     work.pull[0] = delta
     return delta
 
@@ -216,7 +216,8 @@ def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, wor
 def d3(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
     track_rewards(rewards, reward, steps, work)
-    shift = surplus(reward, average_reward(rewards), work)
+    average = average_reward(rewards)
+    shift = surplus(reward, average, work)
     gamma = work.discount
     if work.huber > 0.0:
         width = work.huber * steps.value_unit
@@ -225,7 +226,7 @@ def d3(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, wor
         quantile_pulls(shift, gamma, bootstrap, estimate, work.tau, work.ordered, work.pull)
     delta = shift + gamma * mean(bootstrap) - mean(estimate)
     if steps.offset > 0.0:
-        rewards.offset[0] += steps.offset * delta
+        rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
     unit = 1.0 if work.huber > 0.0 else steps.value_unit  # λ is in units already
     middle, shared = (mean(work.pull), delta) if work.mean_by_delta else (0.0, 0.0)
     if work.mean_by_delta or unit != 1.0:

@@ -126,7 +126,7 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
     """
     entries = run.table
     estimate = entries.values[state, column]
-    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work))
+    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
     steps = steps_now(run.schedule, entries.visits[state, column], clock, run.rewards.units, counts)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, estimate, steps, run.work)
     for j in range(estimate.shape[0]):

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 
-SEEN, MEAN, REWARD, RETURN_SO_FAR, RETURN = 0, 1, 2, 5, 6  # places; a spread takes three: mean square, largest, second
-SIZE = 9
+# Places; a spread takes three: mean square, largest, second largest.
+SEEN, MEAN, REWARD, RETURN_SO_FAR, RETURN, ENDED = 0, 1, 2, 5, 6, 9
+SIZE = 10
 FIRST = 128  # rewards from which the first θ is made
 RECENT = 3.0  # the running spread has a memory of a third of the steps so far
 LONGEST_MEMORY = 100_000  # steps; rewards that change their scale are followed
@@ -52,8 +53,9 @@ def _spread(units: Any, place: Any, deviation: Any, rate: Any) -> None:
 
 
 @compiled
-def see(units: Any, reward: Any, after_end: Any, ended: Any) -> None:
-    """Take note of one reward. `after_end`: what the value after an end adds to the return that ends there."""
+def see(units: Any, reward: Any, after_end: Any, ended: Any, looks_back: Any) -> None:
+    """Take note of one reward. `after_end`: what the value after an end adds to the return that ends there; with `looks_back` also
+    to those that begin there, so that the spread is about that of returns from now on."""
     units[SEEN] += 1.0
     if units[SEEN] == 1.0:
         units[MEAN] = reward
@@ -65,8 +67,9 @@ def see(units: Any, reward: Any, after_end: Any, ended: Any) -> None:
     if ended:
         units[RETURN_SO_FAR] += after_end
     _spread(units, RETURN, units[RETURN_SO_FAR], rate)
-    if ended:  # as the last steps before an end look ahead to it, so do the first steps after it look back
-        units[RETURN_SO_FAR] = after_end
+    if ended:
+        units[RETURN_SO_FAR] = after_end if looks_back else 0.0
+        units[ENDED] = 1.0
 
 
 @compiled

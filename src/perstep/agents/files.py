@@ -97,6 +97,8 @@ def from_format_3(arrays: storage.Arrays) -> storage.Arrays:
     if "table.visits" in arrays:
         arrays |= {"table.urges": np.zeros((0, 0)), "table.mood": np.zeros(MOOD, np.int64)}
         arrays |= flatten("memory", memory(0))
+    if "weights.scores" in arrays:
+        arrays |= {"weights.novelty": np.zeros((0, 0, 1)), "weights.appeal": np.zeros_like(arrays["weights.scores"])}
     return arrays
 
 

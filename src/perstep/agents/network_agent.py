@@ -353,7 +353,7 @@ class Stream(NamedTuple):
 @compiled
 def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> None:
     """Let one reward of the stream move the units, θ and R̄. The offset of θ is what makes R̄ the running mean of the rewards."""
-    look_at(rewards, stream.schedule, reward, ended, stream.after_end * average_reward(rewards))
+    look_at(rewards, stream.schedule, reward, ended, stream.after_end * average_reward(rewards), True)
     if not stream.tracks:
         return
     average = average_reward(rewards)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 FORMAT_WITH_PHYSICS = 3  # files of the format before hold no constants of a world
 HASHED_FEATURES = 2**20  # where the full table would be larger and no table_size is given
+LEAST_TILES = 3
 NO_POLICY = np.zeros((0, 0))
 
 
@@ -52,7 +53,9 @@ class TileAgent(Agent):
         self._shape = tuple(absent.spaces["shape"] if absent is not None else world.observation_space.shape)
         tilings, actions, n, learner = config.tilings, self._actions.count, config.value_size, self._learner_number
         self._run = linear.LearnerState(
-            linear.weights(self.tiles.num_features, tilings, actions, n, config.initial_value, learner),
+            linear.weights(
+                self.tiles.num_features, tilings, actions, n, config.initial_value, learner, config.optimism > 0.0
+            ),
             self._rewards,
             config.workspace,
             config.schedule,
@@ -60,6 +63,8 @@ class TileAgent(Agent):
             self.tiles.arrays,
             linear.room(tilings, actions, n, learner),
             self._reference(),
+            config.optimism,
+            config.optimism_delay,
         )
         self._warned = False
         self._hooks = TileHooks(self)
@@ -129,13 +134,16 @@ class TileAgent(Agent):
         weights, room = self._run.weights, self._run.room
         apart = self._run._replace(  # what looking writes to must not be the learner's own
             weights=weights._replace(
-                active=weights.active.copy(), numbers=weights.numbers.copy(), scores=weights.scores.copy()
+                active=weights.active.copy(),
+                numbers=weights.numbers.copy(),
+                scores=weights.scores.copy(),
+                appeal=weights.appeal.copy(),
             ),
             room=room._replace(chances=room.chances.copy()),
         )
         returns = np.zeros(min(num_steps, KEPT_REWARDS))
         total, episodes = motion_worlds.follow_in_motion(
-            self._learner_number, self.config.rule_row.number, self._motion[0], self._ends, self._behaviour,
+            self._learner_number, self.config.rule_row.number, self._motion[0], self._ends, self._behaviour_now(),
             apart, generator, picker, motion_place(self._opened.motion), num_steps, deterministic, kept, returns,
         )  # fmt: skip
         return Evaluation.of_kept(float(total), kept, returns[:episodes].copy(), num_steps)
@@ -159,6 +167,10 @@ class TileAgent(Agent):
 
     def _values(self) -> tuple[Floats, ...]:
         return self._run.weights.critic, self._run.weights.actor
+
+    def _behaviour_now(self) -> Behaviour:
+        """How actions are chosen at this step: ε may fall."""
+        return self._behaviour._replace(epsilon=float(motion_worlds.epsilon_now(self._behaviour, self.steps)))
 
     def _reference(self) -> linear.Reference:
         """What `rvi` reads its average from; the other rules have none."""
@@ -249,6 +261,8 @@ class TileAgent(Agent):
         linear_q = cls._learner_number == linear.TILE_Q
         has_shape(arrays, "weights.critic", actions if linear_q else 1, features, config.value_size)
         has_shape(arrays, "weights.actor", 0 if linear_q else features, actions)
+        if config.optimism:
+            has_shape(arrays, "weights.novelty", actions if linear_q else 1, features, 1)
 
 
 @final
@@ -265,7 +279,12 @@ class TileHooks(AgentHooks):
         """An action for the world, drawn from the policy."""
         agent = self._agent
         chosen = motion_worlds.enter_then_act(
-            agent._learner_number, agent.config.rule_row.number, agent._behaviour, agent._run, agent._generator, point
+            agent._learner_number,
+            agent.config.rule_row.number,
+            agent._behaviour_now(),
+            agent._run,
+            agent._generator,
+            point,
         )
         return agent._actions.point(int(chosen))
 
@@ -275,7 +294,7 @@ class TileHooks(AgentHooks):
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
         agent = self._agent
         chosen = motion_worlds.learn_on_tiles_then_act(
-            agent._learner_number, agent.config.rule_row.number, agent._behaviour, agent._run, agent._record,
+            agent._learner_number, agent.config.rule_row.number, agent._behaviour_now(), agent._run, agent._record,
             agent._generator, agent.steps, agent._actions.one(action), reward, next_point, masked,
             resume is not next_point, resume,
         )  # fmt: skip
@@ -294,13 +313,18 @@ def say_compiled(world: str) -> None:
     print(f"perstep: {world} runs as compiled code with the same steps as Gymnasium's", file=sys.stderr, flush=True)
 
 
+def tiles_for(dimensions: int) -> int:
+    """The number of tiles across each dimension of a box: fewer where there are many dimensions, so that tiles are met again."""
+    return max(LEAST_TILES, 10 - max(dimensions, 2))
+
+
 def tile_coder(config: TileConfig, low: list[float], high: list[float]) -> TileCoder:
     """The tile coder of a config, where the world has these bounds. A table that is too large is hashed."""
     return _shared_coder(
         low=tuple(low if config.low is None else config.low),
         high=tuple(high if config.high is None else config.high),
         tilings=config.tilings,
-        tiles=config.tiles if isinstance(config.tiles, int) else tuple(config.tiles),
+        tiles=tiles_for(len(low)) if config.tiles == "auto" else config.tiles,
         wrap=tuple(config.wrap),
         table_size=HASHED_FEATURES if config.table_size is None else config.table_size,
     )

@@ -69,7 +69,8 @@ class TileQ(TileAgent):
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         config = TileQConfig.of(settings)
         super().__init__(env, config, 0.0)
-        self._behaviour = Behaviour(config.epsilon, BOOTSTRAPS.index(config.bootstrap), NO_POLICY)
+        bootstrap, delay = BOOTSTRAPS.index(config.bootstrap), config.epsilon_delay or 0.0
+        self._behaviour = Behaviour(config.epsilon, bootstrap, NO_POLICY, delay)
 
     def action_values(self, observation: Any) -> Floats:
         """q(s, ·), (A,)."""
@@ -81,11 +82,19 @@ class TileQ(TileAgent):
 
     def policy(self, observation: Any, deterministic: bool = False) -> Floats:
         """Probabilities of the actions at an observation, (A,): greedy (ties to the first), or ε-greedy as it behaves."""
-        scores, epsilon = self.action_values(observation), self.config.epsilon
+        scores, epsilon = self._appeal(observation), self._behaviour_now().epsilon
         if deterministic:
             return np.asarray(np.eye(len(scores))[scores.argmax()])
         best = scores == scores.max()
         return np.asarray((1 - epsilon) * best / best.sum() + epsilon / len(scores))
+
+    def _appeal(self, observation: Any) -> Floats:
+        """What actions are chosen by, (A,): their values, and with optimism what else they may hold."""
+        scores, appeal = self.action_values(observation), self._run.room.appeal.copy()
+        if not self._run.optimism:
+            return scores
+        linear.weigh_actions(self._run, self.tiles.active(self._read(observation)), scores, appeal)
+        return appeal
 
     def _numbers(self, observation: Any) -> Floats:
         """The n numbers of every action, (A, n)."""

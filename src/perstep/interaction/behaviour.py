@@ -17,6 +17,7 @@ class Behaviour(NamedTuple):
     epsilon: float  # of ε-greedy, or the least share of explorations; 0 where the policy is given or learnt
     bootstrap: int  # of policies.BOOTSTRAPS
     policy: NDArray[np.float64]  # (S, A), the given probabilities of prediction; (0, 0) for control
+    epsilon_delay: float = 0.0  # on tiles, above 0: the number of steps after which ε begins to fall
 
 
 class Ends(NamedTuple):

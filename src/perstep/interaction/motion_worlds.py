@@ -72,17 +72,23 @@ def step_motion(world: Any, place: Any, action: Any) -> Any:
     return reward, terminated, truncated
 
 
+@compiled
+def epsilon_now(behaviour: Any, clock: Any) -> Any:
+    """ε after this many steps."""
+    if behaviour.epsilon_delay == 0.0:
+        return behaviour.epsilon
+    return behaviour.epsilon / (1.0 + clock / behaviour.epsilon_delay)
+
+
 @inlined
-def learn_on_tiles(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any,
+def learn_on_tiles(learner: Any, rule: Any, bootstrap: Any, epsilon: Any, run: Any, record: Any, generator: Any, clock: Any,
                    action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
     """One transition: the learner moves its estimates, the record takes note. Returns A′ where Sarsa has chosen it."""
     following = NO_ACTION
     if learner == linear.ACTOR_CRITIC:
         linear.actor_critic(rule, run, clock, action, reward, next_point, masked)
     else:
-        following = linear.tile_q(
-            rule, run, clock, action, reward, next_point, masked, behaviour.bootstrap, behaviour.epsilon, generator
-        )
+        following = linear.tile_q(rule, run, clock, action, reward, next_point, masked, bootstrap, epsilon, generator)
     note(record, reward, run.rewards, True)
     return following
 
@@ -96,8 +102,9 @@ def _learning_loop(learner: int) -> Callable[..., None]:
         """Learn for a number of steps in any world of motion. An end is a transition to the next start; a truncation is none."""
         action = place.counters[CHOSEN]
         for t in range(clock, clock + num_steps):
+            epsilon = epsilon_now(behaviour, t) if learner == linear.TILE_Q else 0.0
             if action == NO_ACTION:
-                action = linear.choose(learner, run, behaviour.epsilon, generator)
+                action = linear.choose(learner, run, epsilon, generator)
             reward, terminated, truncated = step_motion(world, place, action)
             if terminated or truncated:
                 note_end(record, place.episode_return[0])
@@ -106,8 +113,9 @@ def _learning_loop(learner: int) -> Callable[..., None]:
                 start_motion(world, place, generator)
             masked = terminated and ends.mask
             action = learn_on_tiles(
-                learner, rule, behaviour, run, record, generator, t, action, reward, place.observation, masked
-            )
+                learner, rule, behaviour.bootstrap, epsilon, run, record, generator, t, action, reward,
+                place.observation, masked,
+            )  # fmt: skip
             if truncated:
                 start_motion(world, place, generator)
                 linear.enter(learner, rule, run, place.observation)
@@ -161,8 +169,9 @@ def learn_on_tiles_then_act(
 ) -> Any:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action, at `resume` if the world jumps there."""
     following = learn_on_tiles(
-        learner, rule, behaviour, run, record, generator, clock, action, reward, next_point, masked
-    )
+        learner, rule, behaviour.bootstrap, behaviour.epsilon, run, record, generator, clock, action, reward, next_point,
+        masked,
+    )  # fmt: skip
     if jumps:
         linear.enter(learner, rule, run, resume)
     if following == NO_ACTION or jumps:
