@@ -190,7 +190,7 @@ def enter(learner: Any, rule: Any, run: Any, point: Any) -> None:
     weights.clipped[0] += active_tiles(run.tiling, point, weights.active)
     gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
     if learner == TILE_Q and run.optimism > 0.0:
-        weigh(run, weights.active, weights.scores, weights.appeal)
+        weigh_actions(run, weights.active, weights.scores, weights.appeal)
 
 
 @inlined
@@ -201,7 +201,7 @@ def stand(learner: Any, rule: Any, run: Any, point: Any) -> None:
     if learner == TILE_Q:
         gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
         if run.optimism > 0.0:
-            weigh(run, weights.active, weights.scores, weights.appeal)
+            weigh_actions(run, weights.active, weights.scores, weights.appeal)
 
 
 @inlined
@@ -245,8 +245,16 @@ def weigh(run: Any, active: Any, scores: Any, appeal: Any) -> None:
 
 
 @compiled
+def prefer_with_hope(run: Any, kind: Any, epsilon: Any, generator: Any) -> Any:
+    """A′ for Sarsa, otherwise −1, and the action at S′ whose value is the bootstrap, both by their appeal."""
+    weigh(run, run.room.next_active, run.room.scores, run.room.appeal)
+    following = epsilon_greedy(run.room.appeal, epsilon, generator) if kind == SAMPLED else -1
+    return following, greedy(run.room.appeal) if kind == GREEDY else max(following, 0)
+
+
+@compiled
 def weigh_actions(run: Any, active: Any, scores: Any, appeal: Any) -> None:
-    """As `weigh`, to be called from Python."""
+    """As `weigh`; not inlined, so that steps without optimism are not slowed down."""
     weigh(run, active, scores, appeal)
 
 
@@ -264,6 +272,12 @@ def wear_off(run: Any, column: Any, next_column: Any) -> Any:
     for k in range(weights.active.shape[0]):
         weights.novelty[column, weights.active[k], 0] += alpha * surprise
     return surprise
+
+
+@compiled
+def wear_off_pair(run: Any, action: Any, next_action: Any) -> None:
+    """As `wear_off`; not inlined, so that steps without optimism are not slowed down."""
+    wear_off(run, action, next_action)
 
 
 @inlined
@@ -313,7 +327,7 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
         if learner == TILE_Q:
             weights.scores[c] = value_of(rule, weights.numbers[c])
     if learner == TILE_Q and run.optimism > 0.0:
-        weigh(run, weights.active, weights.scores, weights.appeal)
+        weigh_actions(run, weights.active, weights.scores, weights.appeal)
 
 
 @inlined
@@ -350,12 +364,11 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
     """
     weights, room = run.weights, run.room
     look_ahead(TILE_Q, rule, run, next_point)
-    wanted = room.scores
     if run.optimism > 0.0:
-        weigh(run, room.next_active, room.scores, room.appeal)
-        wanted = room.appeal
-    following = epsilon_greedy(wanted, epsilon, generator) if kind == SAMPLED else -1
-    best = greedy(wanted) if kind == GREEDY else max(following, 0)
+        following, best = prefer_with_hope(run, kind, epsilon, generator)
+    else:
+        following = epsilon_greedy(room.scores, epsilon, generator) if kind == SAMPLED else -1
+        best = greedy(room.scores) if kind == GREEDY else max(following, 0)
     bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[best]
     if kind == EXPECTED and not masked:
         run.work.mixed[0] = epsilon_greedy_mean(room.scores, epsilon)
@@ -366,7 +379,7 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
     apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
     scatter(weights.critic[action], weights.active, steps.value, run.work.pull)
     if run.optimism > 0.0:
-        wear_off(run, action, following if kind == SAMPLED else greedy(room.appeal))
+        wear_off_pair(run, action, best if kind != EXPECTED else greedy(room.appeal))
     if run.reference.kind[0] != NO_REFERENCE:
         run.rewards.theta[0] = reference_value(run, steps.value)
     arrive(TILE_Q, rule, run, action, steps.value)
