@@ -50,7 +50,7 @@ def test_rewards_are_scaled_and_shifted_with_their_cap():
     assert defaults.reward_range(other) == pytest.approx(10.0 * defaults.reward_range(plain))
 
 
-def test_a_quantile_of_atoms_counts_within_a_hundredth_of_its_level():
+def test_a_quantile_counts_within_a_hundredth_of_its_level():
     exact = Distribution([0.5, 0.5], [0.0, 1.0])
     near, far = Distribution([0.505, 0.495], [0.0, 1.0]), Distribution([0.53, 0.47], [0.0, 1.0])
     assert defaults.quantile_errors(near, exact).max() == 0.0
@@ -70,7 +70,7 @@ def made_up(**changes):
     """Perfect results of two worlds, with changes in the first."""
     row = {
         "for_choosing": True, "seed": 0, "score": 1.0, "average_error": 0.0, "quantile_error": 0.0,
-        "mean_quantile_error": 0.0, "cvar_error": 0.0,
+        "mean_quantile_error": 0.0, "largest_quantile_error_at_level": 0.0, "cvar_error": 0.0,
     }  # fmt: skip
     return pl.DataFrame(
         [

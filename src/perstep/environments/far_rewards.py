@@ -14,9 +14,9 @@ def river_swim(length: int = 6, *, small_reward: float = 0.005, large_reward: fl
     """A swimmer in a river with a strong current (Strehl & Littman 2008); state = place, action 0 swims down, 1 swims up.
 
     It is here because random actions almost never reach the far end: with `length` 12 they are there in four of a million steps.
-    Down always works, and earns `small_reward` at place 0. Up works with probability 0.35, fails with 0.6 and drifts down with 0.05; it works
-    with 0.6 at place 0. At the last place the swimmer stays with 0.6, and swimming up there earns `large_reward`. It begins at
-    place 0.
+    Down always works, and earns `small_reward` at place 0. Up works with probability 0.35, fails with 0.6 and drifts down with
+    0.05; it works with 0.6 at place 0. At the last place the swimmer stays with 0.6, and swimming up there earns `large_reward`.
+    It begins at place 0.
     """
     if length < 2:
         raise ValueError(f"RiverSwim needs a length of at least 2 places, got {length}.")
