@@ -12,12 +12,13 @@ from perstep.environments import (
     perishable_stock,
     recycling_robot,
     river_swim,
+    routing,
     service_queue,
     tandem_queue,
 )
 
 EVERY = [
-    river_swim, long_chain, service_queue, inventory, perishable_stock, maintenance, recycling_robot, tandem_queue,
+    river_swim, long_chain, service_queue, inventory, perishable_stock, maintenance, recycling_robot, routing, tandem_queue,
 ]  # fmt: skip
 
 
@@ -98,6 +99,17 @@ def test_tandem_queue_moves_one_customer_at_a_time():
     assert mdp.transitions[5, 2, 5] == pytest.approx(1.0 - 0.25 - 0.28)  # the second is full: nobody moves on
     assert mdp.expected_rewards[4].tolist() == [-3.0, -3.5, -5.0]
     assert mdp.expected_rewards[6, 0] == -2.0 - 5.0
+
+
+def test_routing_by_hand():
+    mdp = routing(1)  # state = 2 · fast + slow
+    assert mdp.transitions[0].argmax(axis=1).tolist() == [0, 0, 0]  # ties to the first: it stays or fills with 0.5
+    assert mdp.transitions[0, 0, [0, 2]].tolist() == [0.5, 0.5]
+    assert mdp.transitions[0, 1, [0, 1]].tolist() == [0.5, 0.5]
+    assert mdp.transitions[3, 0] == pytest.approx([0.0, 0.3, 0.15, 0.55])
+    # Both full: two customers wait, and an arrival is rejected whatever the action.
+    assert mdp.expected_rewards[3] == pytest.approx(-2.0 - 0.5 * 15.0)
+    assert mdp.expected_rewards[2].tolist() == [-1.0 - 7.5, -1.0, -1.0 - 7.5]
 
 
 @pytest.mark.parametrize(

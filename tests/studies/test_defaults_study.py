@@ -24,14 +24,14 @@ FEW = ("two-loop", "recycling_robot", "riverswim_12")
 
 @pytest.fixture
 def few(monkeypatch):
-    """Three worlds of both groups instead of all."""
+    """Three worlds of two groups instead of all."""
     chosen = tuple(each for each in defaults.MEASUREMENTS if each.name in FEW)
     assert len(chosen) == len(FEW)
     monkeypatch.setattr(defaults, "MEASUREMENTS", chosen)
 
 
 def test_there_are_enough_worlds_and_enough_took_no_part_in_choosing():
-    apart = [world for world in defaults.WORLDS.values() if not world.for_choosing]
+    apart = [world for world in defaults.WORLDS.values() if world.group == defaults.NEW]
     assert len(defaults.WORLDS) >= 12
     assert len(apart) >= 5
 
@@ -69,7 +69,7 @@ def test_a_policy_with_several_closed_classes_is_evaluated():
 def made_up(**changes):
     """Perfect results of two worlds, with changes in the first."""
     row = {
-        "for_choosing": True, "seed": 0, "score": 1.0, "average_error": 0.0, "quantile_error": 0.0,
+        "group": defaults.NEW, "seed": 0, "score": 1.0, "average_error": 0.0, "quantile_error": 0.0,
         "mean_quantile_error": 0.0, "largest_quantile_error_at_level": 0.0, "cvar_error": 0.0,
     }  # fmt: skip
     return pl.DataFrame(
@@ -100,7 +100,7 @@ def test_a_claim_that_does_not_hold_says_so_and_names_the_world(monkeypatch, tmp
     assert tuple(claim.says for claim in claims) == defaults.STATEMENTS
 
 
-def test_the_part_runs_from_the_one_command(few, tmp_path, capsys, monkeypatch):
+def test_the_part_runs_from_the_one_command(few, tmp_path, capsys):
     assert reproduction.reproduce(["defaults"], "smoke", tmp_path) == 0
     folder = tmp_path / "defaults" / "smoke"
     assert "made 3 tables" in capsys.readouterr().out

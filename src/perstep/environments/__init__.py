@@ -15,6 +15,7 @@ from perstep.environments.operations import (
     maintenance,
     perishable_stock,
     recycling_robot,
+    routing,
     service_queue,
     tandem_queue,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "red_pill_blue_pill",
     "register",
     "river_swim",
+    "routing",
     "service_queue",
     "tandem_queue",
     "two_loop",

@@ -222,6 +222,45 @@ def tandem_queue(
     )
 
 
+def routing(
+    capacity: int = 8,
+    *,
+    arrival: float = 0.5,
+    service: tuple[float, float] = (0.3, 0.15),
+    holding_cost: float = 1.0,
+    rejection_cost: float = 15.0,
+) -> FiniteMDP:
+    """A dispatcher before a fast and a slow server, each with a queue; state = (fast queue) · (capacity + 1) + (slow queue).
+
+    It is here because the action matters only for the next customer, and the best choice depends on both queues. Action 0 sends the
+    next customer to the fast server, 1 to the slow one, 2 rejects it. In each step at most one thing happens: an arrival, or a
+    service of one of the two. A customer in a queue costs `holding_cost` per step. A rejection, also by a full queue, costs
+    `rejection_cost`. Initially both queues are empty.
+    """
+    _at_least("capacity", capacity, 1)
+    _probabilities("arrival, service and their sum", [arrival, *service, arrival + sum(service)])
+    fast, slow, action = np.indices((capacity + 1, capacity + 1, 3))
+    row = capacity + 1
+    state = fast * row + slow
+    to_fast, to_slow = (action == 0) & (fast < capacity), (action == 1) & (slow < capacity)
+    rejected = ~(to_fast | to_slow)
+    served = [np.where(queue > 0, rate, 0.0) for queue, rate in zip((fast, slow), service, strict=True)]
+    comes = np.full(state.shape, arrival)
+    probability = np.stack([comes, *served, 1.0 - comes - served[0] - served[1]], axis=3)
+    after_arrival = state + row * to_fast + to_slow
+    successors = np.stack([after_arrival, np.maximum(state - row, 0), np.maximum(state - 1, 0), state], axis=3)
+    costs = np.repeat((holding_cost * (fast + slow))[..., None], 4, axis=3)
+    costs[..., 0] += rejection_cost * rejected
+    shape = (row * row, 3, 4)
+    return FiniteMDP.from_outcomes(
+        probability.reshape(shape),
+        successors.reshape(shape),
+        -costs.reshape(shape),
+        initial=np.eye(row * row)[0],
+        name=f"Routing({capacity})",
+    )
+
+
 def _poisson(mean: float) -> Floats:
     """Probabilities of the numbers 0 to 3 · mean; the last one has what remains."""
     if not 0.0 < mean < 200.0:

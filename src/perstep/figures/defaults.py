@@ -11,24 +11,23 @@ from matplotlib.figure import Figure
 
 from perstep.figures import style
 from perstep.figures.paper_figure import PaperFigure, by_name
-from perstep.studies.defaults import LEAST_D2, LEAST_OTHERS, RULES, all_worlds
+from perstep.studies.defaults import GROUPS, LEAST_D2, LEAST_OTHERS, RULES, all_worlds
 from perstep.studies.results import Results
 
 LEFT_END = -0.1  # lower scores are drawn as an arrow here
-GAP = 1.4  # rows between the two groups of worlds
+GAP = 1.4  # rows between groups of worlds
 MARKS: dict[str, dict[str, Any]] = {
     "paper": {"color": style.ORANGE, "marker": "o", "mfc": "none", "mew": 0.9, "label": "the paper's settings"},
     "steady": {"color": style.BLUE, "marker": "o", "mew": 0.0, "alpha": 0.75, "label": "our defaults"},
 }
 OFFSETS = {"paper": 0.17, "steady": -0.17}  # rows, so that the dots of the two do not cover each other
-GROUPS = {True: "used for choosing", False: "only reported"}
 
 
 def defaults_figure(results: Results) -> Figure:
     """Scores of greedy policies, one dot per run."""
     frame = all_worlds(results.folder)
     places = _places(frame)
-    figure, panels = style.panels(len(RULES), 5.4, sharey=True)
+    figure, panels = style.panels(len(RULES), 6.6, sharey=True)
     for axes, letter, rule in zip(panels, "abc", RULES, strict=True):
         _panel(axes, frame.filter(pl.col("rule") == rule), places)
         axes.axvline(LEAST_D2 if rule == "d2" else LEAST_OTHERS, color=style.BLACK, lw=0.8, ls=":", zorder=0)
@@ -43,12 +42,9 @@ def defaults_figure(results: Results) -> Figure:
 
 
 def _places(frame: pl.DataFrame) -> dict[str, float]:
-    """World → its row, with a gap between the two groups."""
-    worlds = frame.unique(["world", "for_choosing"], maintain_order=True)
-    return {
-        str(world): number + (0.0 if for_choosing else GAP)
-        for number, (world, for_choosing) in enumerate(worlds.select("world", "for_choosing").iter_rows())
-    }
+    """World → its row, with gaps between the groups."""
+    worlds = frame.unique(["world", "group"], maintain_order=True).select("world", "group").iter_rows()
+    return {str(world): number + GAP * GROUPS.index(group) for number, (world, group) in enumerate(worlds)}
 
 
 def _panel(axes: Axes, frame: pl.DataFrame, places: dict[str, float]) -> None:
@@ -65,12 +61,11 @@ def _panel(axes: Axes, frame: pl.DataFrame, places: dict[str, float]) -> None:
 
 def _name_groups(panels: list[Axes], frame: pl.DataFrame, places: dict[str, float]) -> None:
     """A heading above each group of worlds, inside the first panel."""
-    for for_choosing, words in GROUPS.items():
-        names = frame.filter(pl.col("for_choosing") == for_choosing)["world"]
-        top = min(places[name] for name in names)
-        panels[0].text(LEFT_END, top - 0.75, words, fontsize=8, style="italic", va="center")
+    for (group,), some in frame.partition_by("group", as_dict=True).items():
+        top = min(places[name] for name in some["world"])
+        panels[0].text(LEFT_END, top - 0.75, group, fontsize=8, style="italic", va="center")
     for axes in panels:
-        axes.set_ylim(max(places.values()) + 0.7, -1.25)
+        axes.set_ylim(max(places.values()) + 0.7, min(places.values()) - 1.25)
         axes.tick_params(axis="y", length=0)
 
 
@@ -78,10 +73,10 @@ FIGURES = by_name(
     PaperFigure(
         name="defaults",
         caption=(
-            "Agents with no setting but the rule in nineteen finite worlds: the score of the greedy policy after learning, one dot "
+            "Agents with no setting but the rule in 23 finite worlds: the score of the greedy policy after learning, one dot "
             "per run; an arrow stands for a score below the axis. 0 is the uniformly random policy and 1 the optimum.",
             "The paper names all settings of its studies, and does not claim that they suit other worlds. Dotted is what we claim "
-            "of our defaults. They were chosen by the worlds of the upper group; the lower group is only reported.",
+            "of our defaults.",
         ),
         draw=defaults_figure,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import polars as pl
 
@@ -26,6 +27,7 @@ from perstep.environments import (
     recycling_robot,
     red_pill_blue_pill,
     river_swim,
+    routing,
     service_queue,
     tandem_queue,
     two_loop,
@@ -63,14 +65,18 @@ STATEMENTS = (
 )
 
 
+CHOOSING, SEEN, NEW = GROUPS = ("used for choosing", "seen once while choosing", "took no part in choosing")
+"""What part a world had in choosing the defaults. "seen once": in the first comparison of kinds of exploration alone."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     """A world of the study."""
 
     title: str
     make: Callable[[], FiniteMDP]
-    for_choosing: bool
-    """Whether the defaults were chosen by what they reach here. The other worlds are only reported."""
+    group: str
+    """One of GROUPS."""
 
 
 def scaled(make: Callable[[], FiniteMDP], factor: float, shift: float = 0.0) -> FiniteMDP:
@@ -87,42 +93,53 @@ def scaled(make: Callable[[], FiniteMDP], factor: float, shift: float = 0.0) -> 
     )
 
 
-def _worlds(for_choosing: bool, makers: dict[str, Callable[[], FiniteMDP]]) -> dict[str, World]:
-    """File name → world; the title is the file name in words."""
+def _from_gymnasium(name: str, **settings: bool) -> FiniteMDP:
+    env = gymnasium.make(name, **settings)
+    try:
+        return FiniteMDP.from_gymnasium(env)
+    finally:
+        env.close()
+
+
+def _worlds(group: str, makers: dict[str, Callable[[], FiniteMDP]]) -> dict[str, World]:
+    """File name → world; the file name is the title in lower case."""
     return {
-        title.lower().replace(" ", "_"): World(title=title, make=make, for_choosing=for_choosing)
-        for title, make in makers.items()
+        title.lower().replace(" ", "_"): World(title=title, make=make, group=group) for title, make in makers.items()
     }
 
 
-_gymnasium = FiniteMDP.from_gymnasium
-
 WORLDS = {
-    **_worlds(True, {
+    **_worlds(CHOOSING, {
         "Access control": access_control,
         "Garnet 100": partial(garnet, 100, 4, 5, seed=2),
-        "FrozenLake 8x8": partial(_gymnasium, "FrozenLake8x8-v1"),
-        "Taxi": partial(_gymnasium, "Taxi-v4"),
+        "FrozenLake 8x8": partial(_from_gymnasium, "FrozenLake8x8-v1"),
+        "Taxi": partial(_from_gymnasium, "Taxi-v4"),
+        "CliffWalking": partial(_from_gymnasium, "CliffWalking-v1"),
         "RiverSwim 12": partial(river_swim, 12),
         "Service queue": service_queue,
         "Inventory": inventory,
         "Tandem queue": tandem_queue,
+        "Long chain": long_chain,
     }),
-    **_worlds(False, {
+    **_worlds(SEEN, {
         "Red-pill": red_pill_blue_pill,
         "Two-loop": two_loop,
-        "CliffWalking": partial(_gymnasium, "CliffWalking-v1"),
-        "FrozenLake 4x4": partial(_gymnasium, "FrozenLake-v1"),
+        "FrozenLake 4x4": partial(_from_gymnasium, "FrozenLake-v1"),
         "RiverSwim 6": partial(river_swim, 6),
         "Maintenance": maintenance,
-        "Long chain": long_chain,
         "Recycling robot": recycling_robot,
         "Access control x100": partial(scaled, access_control, 100.0),
         "Garnet 20 tiny": partial(scaled, partial(garnet, 20, 3, 3, seed=5), 1e-3, 0.5),
+    }),
+    **_worlds(NEW, {
         "Perishable stock": perishable_stock,
+        "Routing": routing,
+        "Garnet 50 noisy": partial(garnet, 50, 3, 4, seed=11, reward_sd=1.0),
+        "Taxi in rain": partial(_from_gymnasium, "Taxi-v4", is_rainy=True),
+        "CliffWalking slippery": partial(_from_gymnasium, "CliffWalking-v1", is_slippery=True),
     }),
 }  # fmt: skip
-"""File name → world. "tiny": the rewards are 0.001 R + 0.5."""
+"""File name → world. "tiny": the rewards are 0.001 R + 0.5. "noisy": rewards have a standard deviation of 1 around their mean."""
 
 
 def exactly(mdp: FiniteMDP, policy: Floats) -> PolicyEvaluation:
@@ -169,7 +186,7 @@ def measure_world(world: World, effort: Effort) -> list[Row]:
                     learned = agent.reward_distribution
                     at_level = np.abs(learned.quantile(LEVELS) - behaviour.quantile(LEVELS))
                     rows.append({
-                        "world": world.title, "for_choosing": world.for_choosing, "rule": rule, "preset": preset, "seed": seed,
+                        "world": world.title, "rule": rule, "preset": preset, "seed": seed,
                         "score": (greedy - lowest) / (best - lowest),
                         "average_reward": agent.average_reward, "earned_reward": agent.earned_reward,
                         "average_error": abs(agent.average_reward - agent.earned_reward) / unit,
@@ -193,14 +210,18 @@ def measure(folder: Path, scale: Scale) -> tuple[int, int]:
     return measure_missing(folder, scale, MEASUREMENTS, efforts=EFFORTS, title="defaults")
 
 
+_GROUP_OF = {world.title: world.group for world in WORLDS.values()}
+
+
 def all_worlds(folder: Path) -> pl.DataFrame:
     """The tables of all worlds as one. Raises MissingRuns if one is missing."""
-    return pl.concat([table(folder, each.name) for each in MEASUREMENTS])
+    tables = [table(folder, each.name) for each in MEASUREMENTS]
+    return pl.concat(tables).with_columns(group=pl.col("world").replace_strict(_GROUP_OF))
 
 
 def per_world(frame: pl.DataFrame) -> pl.DataFrame:
     """One row per world, rule and preset: the mean and the lowest score over runs, and the largest errors."""
-    return frame.group_by("world", "for_choosing", "rule", "preset", maintain_order=True).agg(
+    return frame.group_by("world", "group", "rule", "preset", maintain_order=True).agg(
         score=pl.col("score").mean(),
         lowest=pl.col("score").min(),
         average_error=pl.col("average_error").max(),
