@@ -161,10 +161,12 @@ def quantile_errors(learned: Distribution, exact: Distribution) -> Floats:
     Where few rewards lie, as between two atoms or two narrow modes, the exact quantile jumps. A share of steps that is off by 0.001
     can change a quantile there by a whole jump, and that says nothing about the distribution.
     """
-    near = np.clip(LEVELS[:, None] + np.linspace(-BAND, BAND, 41), 0.0005, 0.9995)
-    return np.asarray(
-        np.abs(learned.quantile(LEVELS)[:, None] - exact.quantile(near.ravel()).reshape(near.shape)).min(axis=1)
-    )
+    found = learned.quantile(LEVELS)
+    near = np.clip(LEVELS[:, None] + np.linspace(-BAND, BAND, 41), 0.0005, 0.9995)  # (99, 41)
+    values = exact.quantile(near.ravel()).reshape(near.shape)
+    if exact.sds.all():  # without atoms every reward between the ends of the band is a quantile of it
+        return np.maximum(0.0, np.maximum(values[:, 0] - found, found - values[:, -1]))
+    return np.asarray(np.abs(found[:, None] - values).min(axis=1))
 
 
 def measure_world(world: World, effort: Effort) -> list[Row]:
