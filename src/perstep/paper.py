@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perstep.errors import unknown
+from perstep.figures import defaults as defaults_figures
 from perstep.figures import games as games_figures
 from perstep.figures import pendulum as pendulum_figures
 from perstep.figures import redpill as redpill_figures
 from perstep.figures import theory as theory_figures
 from perstep.figures.paper_figure import PaperFigure
-from perstep.studies import catalog, theory
+from perstep.studies import catalog, defaults, theory
 from perstep.studies.claims import games, pendulum, redpill
 from perstep.studies.claims.claim import Claim
 from perstep.studies.confirmation import confirmation
@@ -129,8 +130,17 @@ PARTS = {
         studies=catalog.ATARI_SHORT,
         figures=_only(games_figures.FIGURES, "figure_4", "figure_c8"),
     ),
+    "defaults": Part(
+        title="Defaults",
+        about="Beyond the paper: what an agent with no setting but the rule reaches in 23 finite worlds with exact answers, "
+        "with the paper's settings and with our defaults.",
+        figures=defaults_figures.FIGURES,
+        claims=defaults.claims,
+        in_brief=tuple(("ours", says) for says in defaults.STATEMENTS),
+        measure=defaults.measure,
+    ),
 }
-"""Name → part, in the order of the paper."""
+"""Name → part, in the order of the paper; what goes beyond it comes last."""
 
 BY_DEFAULT = (
     "redpill",

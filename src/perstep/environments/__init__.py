@@ -6,9 +6,19 @@ import gymnasium
 
 from perstep.environments.access_control import access_control
 from perstep.environments.exact import NotCommunicating, NotUnichain, PolicyEvaluation, Solution, policy_probabilities
+from perstep.environments.far_rewards import long_chain, river_swim
 from perstep.environments.garnet import garnet
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP, GaussianRewards
+from perstep.environments.operations import (
+    inventory,
+    maintenance,
+    perishable_stock,
+    recycling_robot,
+    routing,
+    service_queue,
+    tandem_queue,
+)
 from perstep.environments.redpill import red_pill_blue_pill
 from perstep.environments.two_loop import two_loop
 
@@ -23,9 +33,18 @@ __all__ = [
     "Solution",
     "access_control",
     "garnet",
+    "inventory",
+    "long_chain",
+    "maintenance",
+    "perishable_stock",
     "policy_probabilities",
+    "recycling_robot",
     "red_pill_blue_pill",
     "register",
+    "river_swim",
+    "routing",
+    "service_queue",
+    "tandem_queue",
     "two_loop",
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,8 @@ class Measurement:
     figure: str
     """The figure that shows it."""
     measure: Callable[[Effort], list[Row]]
-    claims: Callable[[pl.DataFrame], list[Claim]]
+    claims: Callable[[pl.DataFrame], list[Claim]] = lambda _: []
+    """Judges the claims that need this table alone."""
 
     def description(self, effort: Effort) -> str:
         """Everything that determines the table except the code."""
@@ -80,12 +81,18 @@ def slope(steps: Floats, errors: Floats, share: float = 0.5) -> float:
 
 
 def measure_missing(
-    folder: Path, scale: Scale, measurements: Sequence[Measurement], *, progress: bool | None = None
+    folder: Path,
+    scale: Scale,
+    measurements: Sequence[Measurement],
+    *,
+    efforts: Mapping[str, Effort] = EFFORTS,
+    title: str = "theory",
+    progress: bool | None = None,
 ) -> tuple[int, int]:
     """Make the missing tables. Returns the number of tables found and the number of tables made."""
-    effort = EFFORTS[scale.name]
+    effort = efforts[scale.name]
     missing = [each for each in measurements if find(folder, each, effort) is None]
-    with Bar(len(missing), "theory", show=progress, unit="tables", lines=True) as bar:
+    with Bar(len(missing), title, show=progress, unit="tables", lines=True) as bar:
         for done, measurement in enumerate(missing):
             bar.update(done, measurement.name)
             frame = pl.DataFrame(measurement.measure(effort), infer_schema_length=None)

@@ -1,0 +1,68 @@
+"""Worlds whose large reward is far from the first state: tests of exploration. The paper does not use them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perstep.environments.mdp import FiniteMDP
+
+DOWN, UP = 0, 1
+BACK, FORWARD = 0, 1
+
+
+def river_swim(length: int = 6, *, small_reward: float = 0.005, large_reward: float = 1.0) -> FiniteMDP:
+    """A swimmer in a river with a strong current (Strehl & Littman 2008); state = place, action 0 swims down, 1 swims up.
+
+    It is here because random actions almost never reach the far end: with `length` 12 they are there in four of a million steps.
+    Down always works, and earns `small_reward` at place 0. Up works with probability 0.35, fails with 0.6 and drifts down with
+    0.05; it works with 0.6 at place 0. At the last place the swimmer stays with 0.6, and swimming up there earns `large_reward`.
+    It begins at place 0.
+    """
+    if length < 2:
+        raise ValueError(f"RiverSwim needs a length of at least 2 places, got {length}.")
+    place = np.arange(length)
+    first, last = place == 0, place == length - 1
+    above, below = np.minimum(place + 1, length - 1), np.maximum(place - 1, 0)
+    probability, rewards = np.zeros((length, 2, 3)), np.zeros((length, 2, 1))
+    probability[:, DOWN, 0] = 1.0
+    probability[:, UP, 0] = np.where(first, 0.0, np.where(last, 0.4, 0.05))
+    probability[:, UP, 1] = np.where(first, 0.4, 0.6)
+    probability[:, UP, 2] = np.where(first, 0.6, np.where(last, 0.0, 0.35))
+    rewards[0, DOWN], rewards[-1, UP] = small_reward, large_reward
+    return FiniteMDP.from_outcomes(
+        probability,
+        np.stack([below, place, above], axis=1)[:, None, :],  # (S, 1, 3)
+        rewards,
+        initial=first.astype(np.float64),
+        name=f"RiverSwim({length})",
+    )
+
+
+def long_chain(
+    length: int = 12, *, slip: float = 0.2, step_cost: float = 0.01, near_reward: float = 0.1, far_reward: float = 5.0
+) -> FiniteMDP:
+    """A chain in which every step forward costs a little, a slip leads back to the start, and the far end pays much.
+
+    It is here because each step away from the start looks like a loss until the end has been found. State = place. Action 0 goes
+    back to place 0 and earns `near_reward`. Action 1 goes forward with probability 1 − `slip`, otherwise back to place 0, and costs
+    `step_cost`; at the last place it earns `far_reward` instead, and stays there unless it slips.
+    """
+    if length < 2:
+        raise ValueError(f"A chain needs a length of at least 2 places, got {length}.")
+    if not 0.0 <= slip < 1.0:
+        raise ValueError(
+            f"slip must be a probability from 0 to below 1, got {slip}. At 1 nothing but place 0 can be reached."
+        )
+    place = np.arange(length)
+    probability, next_state, rewards = (
+        np.zeros((length, 2, 2)),
+        np.zeros((length, 2, 2), np.int64),
+        np.empty((length, 2)),
+    )
+    probability[:, BACK, 0], probability[:, FORWARD] = 1.0, (slip, 1.0 - slip)
+    next_state[:, FORWARD, 1] = np.minimum(place + 1, length - 1)
+    rewards[:, BACK], rewards[:, FORWARD] = near_reward, -step_cost
+    rewards[-1, FORWARD] = far_reward
+    return FiniteMDP.from_outcomes(
+        probability, next_state, rewards[:, :, None], initial=np.eye(length)[0], name=f"LongChain({length})"
+    )

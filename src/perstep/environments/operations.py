@@ -1,0 +1,288 @@
+"""Worlds of operations: queues, stock, machines and a robot, small enough for exact answers. The paper does not use them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from perstep.distribution import Floats
+from perstep.environments.mdp import FiniteMDP
+
+RUN, REPAIR, REPLACE = 0, 1, 2
+LOW, HIGH = 0, 1
+SEARCH, WAIT, RECHARGE = 0, 1, 2
+
+
+def service_queue(
+    capacity: int = 50,
+    *,
+    arrival: float = 0.35,
+    service: Sequence[float] = (0.2, 0.4, 0.6),
+    service_costs: Sequence[float] = (0.0, 1.0, 4.0),
+    holding_cost: float = 1.0,
+) -> FiniteMDP:
+    """A queue with a choice of service rates; state = number of customers, action = index of the rate.
+
+    It is here because bad luck is persistent: a long queue costs much and takes long to clear. In each step a customer arrives with
+    probability `arrival`, and one is served with probability `service[action]`. Each customer in the queue costs `holding_cost` per
+    step, and the service costs `service_costs[action]`. A customer who meets a full queue is lost. Initially the queue is empty.
+    """
+    _at_least("capacity", capacity, 1)
+    _probabilities("arrival", [arrival])
+    _probabilities("service", service)
+    _equally_many("service", service, "service_costs", service_costs)
+    size, rate = np.arange(capacity + 1)[:, None], np.asarray(service, dtype=np.float64)[None, :]
+    served = np.where(size > 0, rate, 0.0)
+    up = np.where(size < capacity, arrival * (1.0 - served), 0.0)
+    down = served * (1.0 - arrival)
+    successors = np.stack([np.maximum(size - 1, 0), size, np.minimum(size + 1, capacity)], axis=2)  # (S, 1, 3)
+    costs = holding_cost * size + np.asarray(service_costs, dtype=np.float64)
+    return FiniteMDP.from_outcomes(
+        np.stack([down, 1.0 - up - down, up], axis=2),
+        successors,
+        -costs[:, :, None],
+        initial=np.eye(capacity + 1)[0],
+        name=f"ServiceQueue({capacity})",
+    )
+
+
+def inventory(
+    capacity: int = 20,
+    *,
+    mean_demand: float = 4.0,
+    price: float = 8.0,
+    unit_cost: float = 4.0,
+    order_cost: float = 6.0,
+    holding_cost: float = 0.5,
+    lost_sale_cost: float = 2.0,
+) -> FiniteMDP:
+    """Stock with lost sales and a fixed cost per order; state = units in stock, action = units to order, up to `capacity`.
+
+    It is here because there are many actions, of which most are bad and some almost equal. An order arrives at once; what exceeds
+    `capacity` is not bought. Then the demand of the day is a Poisson number, cut at three times its mean. The reward is `price` per
+    unit sold, less `unit_cost` per unit bought, `order_cost` per order, `holding_cost` per unit left and `lost_sale_cost` per unit
+    of demand that is not met. Initially the stock is empty.
+    """
+    _at_least("capacity", capacity, 1)
+    chances = _poisson(mean_demand)
+    stock, order, demand = np.indices((capacity + 1, capacity + 1, chances.size))
+    full = np.minimum(stock + order, capacity)
+    bought, left, sold = full - stock, np.maximum(full - demand, 0), np.minimum(full, demand)
+    rewards = (
+        price * sold - unit_cost * bought - order_cost * (bought > 0) - holding_cost * left
+        - lost_sale_cost * (demand - sold)
+    )  # fmt: skip
+    return FiniteMDP.from_outcomes(
+        np.broadcast_to(chances, demand.shape),
+        left,
+        rewards,
+        initial=np.eye(capacity + 1)[0],
+        name=f"Inventory({capacity})",
+    )
+
+
+def perishable_stock(
+    most: int = 6,
+    *,
+    mean_demand: float = 3.0,
+    price: float = 6.0,
+    unit_cost: float = 2.0,
+    waste_cost: float = 2.0,
+    lost_sale_cost: float = 3.0,
+) -> FiniteMDP:
+    """Stock that spoils after three days; state = (units one day old) · (most + 1) + (units two days old), action = fresh units.
+
+    It is here because what is good today depends on the age of the stock, and as a world that took no part in any choice. At most
+    `most` units are ordered per day, and arrive at once. The demand is a Poisson number, cut at three times its mean, and takes the
+    oldest units first. Then units of the third day are thrown away. The reward is `price` per unit sold, less `unit_cost` per unit
+    ordered, `waste_cost` per unit thrown away and `lost_sale_cost` per unit of demand not met. Initially the stock is empty.
+    """
+    _at_least("most", most, 1)
+    chances = _poisson(mean_demand)
+    young, old, fresh, demand = np.indices((most + 1, most + 1, most + 1, chances.size))
+    waste = np.maximum(old - demand, 0)
+    after_old = np.maximum(demand - old, 0)
+    young_left = np.maximum(young - after_old, 0)
+    after_young = np.maximum(after_old - young, 0)
+    fresh_left = np.maximum(fresh - after_young, 0)
+    lost = np.maximum(after_young - fresh, 0)
+    rewards = price * (demand - lost) - unit_cost * fresh - waste_cost * waste - lost_sale_cost * lost
+    shape = ((most + 1) ** 2, most + 1, chances.size)
+    return FiniteMDP.from_outcomes(
+        np.broadcast_to(chances, shape),
+        (fresh_left * (most + 1) + young_left).reshape(shape),
+        rewards.reshape(shape),
+        initial=np.eye(shape[0])[0],
+        name=f"PerishableStock({most})",
+    )
+
+
+def maintenance(
+    num_conditions: int = 10,
+    *,
+    wear: float = 0.25,
+    failure: float = 0.05,
+    output: float = 10.0,
+    repair_cost: float = 4.0,
+    replacement_cost: float = 12.0,
+    failure_cost: float = 5.0,
+) -> FiniteMDP:
+    """A machine that wears out; state = condition from 0 (new) to `num_conditions` − 1 (broken); run, repair or replace it.
+
+    It is here because the good actions cost now and pay later. Action 0 runs the machine: it earns `output` less its condition,
+    wears by one with probability `wear` and breaks with probability `failure`; a broken machine costs `failure_cost` per step.
+    Action 1 repairs it by three conditions, action 2 replaces it by a new one. Initially it is new.
+    """
+    _at_least("num_conditions", num_conditions, 2)
+    _probabilities("wear, failure and their sum", [wear, failure, wear + failure])
+    condition, broken = np.arange(num_conditions), num_conditions - 1
+    probability = np.zeros((num_conditions, 3, 3))
+    probability[:, RUN] = (1.0 - wear - failure, wear, failure)
+    probability[:, REPAIR:, 0] = 1.0
+    next_state = np.zeros((num_conditions, 3, 3), np.int64)
+    next_state[:, RUN] = np.stack(
+        [condition, np.minimum(condition + 1, broken), np.full_like(condition, broken)], axis=1
+    )
+    next_state[:, REPAIR, 0] = np.maximum(condition - 3, 0)
+    rewards = np.empty((num_conditions, 3))
+    rewards[:, RUN], rewards[:, REPAIR], rewards[:, REPLACE] = output - condition, -repair_cost, -replacement_cost
+    rewards[broken, RUN] = -failure_cost
+    return FiniteMDP.from_outcomes(
+        probability, next_state, rewards[:, :, None], initial=np.eye(num_conditions)[0], name="Maintenance"
+    )
+
+
+def recycling_robot(
+    *,
+    stays_high: float = 0.8,
+    stays_low: float = 0.7,
+    search_reward: float = 2.0,
+    wait_reward: float = 0.7,
+    rescue_cost: float = 3.0,
+) -> FiniteMDP:
+    """A robot that collects cans (Sutton & Barto 2018, Example 3.3); state 0 = battery low, 1 = high; search, wait or recharge.
+
+    It is here as the smallest world with a choice to make. Searching earns `search_reward`; the battery stays high with probability
+    `stays_high`, and low with `stays_low`, otherwise it is empty: the robot is rescued, which costs `rescue_cost` instead, and
+    charged. Waiting earns `wait_reward`, recharging nothing. The first state is uniform.
+    """
+    _probabilities("stays_high and stays_low", [stays_high, stays_low])
+    probability = np.zeros((2, 3, 2))  # the outcomes are: the battery is low, it is high
+    probability[HIGH, SEARCH], probability[LOW, SEARCH] = (1.0 - stays_high, stays_high), (stays_low, 1.0 - stays_low)
+    probability[HIGH, WAIT, HIGH] = probability[LOW, WAIT, LOW] = probability[:, RECHARGE, HIGH] = 1.0
+    rewards = np.zeros((2, 3, 2))
+    rewards[:, SEARCH], rewards[:, WAIT] = search_reward, wait_reward
+    rewards[LOW, SEARCH, HIGH] = -rescue_cost
+    return FiniteMDP.from_outcomes(probability, np.array([LOW, HIGH]), rewards, name="RecyclingRobot")
+
+
+def tandem_queue(
+    capacity: int = 8,
+    *,
+    arrival: float = 0.25,
+    first_service: Sequence[float] = (0.0, 0.21, 0.35),
+    service_costs: Sequence[float] = (0.0, 0.5, 2.0),
+    second_service: float = 0.28,
+    holding_costs: tuple[float, float] = (1.0, 2.0),
+    full_cost: float = 5.0,
+) -> FiniteMDP:
+    """Two queues one behind the other; state = (customers in the first) · (capacity + 1) + (customers in the second).
+
+    It is here because the noise is large beside what separates a good action from the best. The action is the index of the rate of
+    the first server. In each step at most one thing happens: an arrival, a customer who goes from the first queue to the second
+    with probability `first_service[action]` (not while the second is full), or one who leaves the second. A customer costs
+    `holding_costs` per step, depending on the queue, the first server `service_costs[action]`, and a full first queue `full_cost`.
+    Initially both queues are empty.
+    """
+    _at_least("capacity", capacity, 1)
+    _equally_many("first_service", first_service, "service_costs", service_costs)
+    total = arrival + max(first_service) + second_service
+    _probabilities("the rates and their largest sum", [arrival, *first_service, second_service, total])
+    rate, cost = (np.asarray(each, dtype=np.float64) for each in (first_service, service_costs))
+    first, second, action = np.indices((capacity + 1, capacity + 1, rate.size))
+    comes = np.where(first < capacity, arrival, 0.0)
+    moves = np.where((first > 0) & (second < capacity), rate[action], 0.0)
+    leaves = np.where(second > 0, second_service, 0.0)
+    probability = np.stack([comes, moves, leaves, 1.0 - comes - moves - leaves], axis=3)
+    row = capacity + 1
+    state = first * row + second
+    # An event of probability 0 leads to the same state: its successor does not exist.
+    successors = np.stack([state + row, state - row + 1, state - 1, state], axis=3)
+    successors = np.where(probability > 0.0, successors, state[..., None])
+    rewards = -(holding_costs[0] * first + holding_costs[1] * second + cost[action] + full_cost * (first == capacity))
+    shape = (row * row, rate.size, 4)
+    return FiniteMDP.from_outcomes(
+        probability.reshape(shape),
+        successors.reshape(shape),
+        rewards.reshape(*shape[:2], 1),
+        initial=np.eye(row * row)[0],
+        name=f"TandemQueue({capacity})",
+    )
+
+
+def routing(
+    capacity: int = 8,
+    *,
+    arrival: float = 0.5,
+    service: tuple[float, float] = (0.3, 0.15),
+    holding_cost: float = 1.0,
+    rejection_cost: float = 15.0,
+) -> FiniteMDP:
+    """A dispatcher before a fast and a slow server, each with a queue; state = (fast queue) · (capacity + 1) + (slow queue).
+
+    It is here because the action matters only for the next customer, and the best choice depends on both queues. Action 0 sends the
+    next customer to the fast server, 1 to the slow one, 2 rejects it. In each step at most one thing happens: an arrival, or a
+    service of one of the two. A customer in a queue costs `holding_cost` per step. A rejection, also by a full queue, costs
+    `rejection_cost`. Initially both queues are empty.
+    """
+    _at_least("capacity", capacity, 1)
+    _probabilities("arrival, service and their sum", [arrival, *service, arrival + sum(service)])
+    fast, slow, action = np.indices((capacity + 1, capacity + 1, 3))
+    row = capacity + 1
+    state = fast * row + slow
+    to_fast, to_slow = (action == 0) & (fast < capacity), (action == 1) & (slow < capacity)
+    rejected = ~(to_fast | to_slow)
+    served = [np.where(queue > 0, rate, 0.0) for queue, rate in zip((fast, slow), service, strict=True)]
+    comes = np.full(state.shape, arrival)
+    probability = np.stack([comes, *served, 1.0 - comes - served[0] - served[1]], axis=3)
+    after_arrival = state + row * to_fast + to_slow
+    successors = np.stack([after_arrival, np.maximum(state - row, 0), np.maximum(state - 1, 0), state], axis=3)
+    costs = np.repeat((holding_cost * (fast + slow))[..., None], 4, axis=3)
+    costs[..., 0] += rejection_cost * rejected
+    shape = (row * row, 3, 4)
+    return FiniteMDP.from_outcomes(
+        probability.reshape(shape),
+        successors.reshape(shape),
+        -costs.reshape(shape),
+        initial=np.eye(row * row)[0],
+        name=f"Routing({capacity})",
+    )
+
+
+def _poisson(mean: float) -> Floats:
+    """Probabilities of the numbers 0 to 3 · mean; the last one has what remains."""
+    if not 0.0 < mean < 200.0:
+        raise ValueError(f"mean_demand must be above 0 and below 200, got {mean}.")
+    chances = [math.exp(-mean) * mean**count / math.factorial(count) for count in range(math.ceil(3 * mean))]
+    return np.array([*chances, 1.0 - sum(chances)])
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}.")
+
+
+def _probabilities(names: str, values: Sequence[float]) -> None:
+    if not all(0.0 <= value <= 1.0 for value in values):
+        raise ValueError(
+            f"{names} must be probabilities from 0 to 1, got {', '.join(f'{value:g}' for value in values)}."
+        )
+
+
+def _equally_many(name: str, values: Sequence[float], other: str, others: Sequence[float]) -> None:
+    if not values or len(values) != len(others):
+        raise ValueError(
+            f"{name} and {other} must have one entry per action each, got {len(values)} and {len(others)} entries."
+        )
