@@ -57,7 +57,8 @@ class Trace:
         self._calls += 1
         if self._calls % self._every:
             return
-        level, spread = agent._level_of_values()
+        with np.errstate(over="ignore", invalid="ignore"):  # values that diverge are reported elsewhere
+            level, spread = agent._level_of_values()
         loss = getattr(agent, "last_loss", None)
         self.rows.append((agent.steps, level, spread, math.nan if loss is None else loss))
         if len(self.rows) > TRACE:
