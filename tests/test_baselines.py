@@ -153,7 +153,7 @@ def test_the_loop_of_sarsa_takes_the_action_that_it_learnt_from():
 
 def test_an_unknown_rule_is_noticed():
     run = new_run("differential")
-    assert np.isnan(tabular.q_learning(99, run, 0, 0, 0, 1.0, 1, False))
+    assert np.isnan(tabular.q_learning(99, run, 0, 0, 0, 1.0, 1, False, make_generator(0)))
     assert np.isnan(run.table.values[0, 0, 0])
 
 

@@ -46,7 +46,7 @@ def advance(rule, learner, run, transition, clock=0):
     number = rules.RULES[rule].number
     if learner == tabular.TD:
         return tabular.td_learning(number, run, clock, s, r, s_next, False)
-    return tabular.q_learning(number, run, clock, s, a, r, s_next, False)
+    return tabular.q_learning(number, run, clock, s, a, r, s_next, False, make_generator(0))
 
 
 def check(run, theta, values, b=None):

@@ -40,7 +40,7 @@ def chance_of_a_try(visits: Any, least: Any) -> Any:
     return max(least, min(MOST_TRIES, 1.0 / math.sqrt(1.0 + total)))
 
 
-@inlined
+@compiled
 def act_curiously(table: Any, state: Any, least: Any, generator: Any) -> Any:
     """Where the urge is largest during an exploration; otherwise the best action, at times the one with the fewest visits.
 
@@ -64,7 +64,7 @@ def act_curiously(table: Any, state: Any, least: Any, generator: Any) -> Any:
     return best
 
 
-@inlined
+@compiled
 def grow_curious(table: Any, state: Any, action: Any, next_state: Any) -> None:
     """Move the urge of an entry that was just visited. Its first visit has a step of one half."""
     visits = table.visits[state, action]

@@ -91,25 +91,6 @@ def remember(memory: Any, state: Any, action: Any, reward: Any, next_state: Any,
 
 
 @inlined
-def replay(rule: Any, run: Any, generator: Any) -> None:
-    """Move the value of one remembered pair as q_learning does; θ and R̄ belong to what happens now, and stay."""
-    entries, memory = run.table, run.memory
-    row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
-    state, action, next_state = memory.places[row, 0], memory.places[row, 1], memory.places[row, 2]
-    masked = memory.places[row, 3] == 1
-    best = greedy(entries.scores[next_state])
-    bootstrap = nothing_follows(run.rewards, run.work) if masked else entries.values[next_state, best]
-    estimate = entries.values[state, action]
-    steps = steps_now(run.schedule, entries.visits[state, action], 0, run.rewards.units, False)
-    still = Steps(steps.value, 0.0, 0.0, steps.reward_unit, steps.value_unit)
-    apply_rule(rule, run.rewards, memory.rewards[row], bootstrap, estimate, still, run.work)
-    for j in range(estimate.shape[0]):
-        estimate[j] += still.value * run.work.pull[j]
-    entries.scores[state, action] = value_of(rule, estimate)
-    entries.visits[state, action] += 1
-
-
-@inlined
 def is_exploiting(run: Any, state: Any, action: Any) -> Any:
     """Whether the action is the best one, and was not taken to explore; asked only where an average needs it."""
     if run.schedule.average_scale == 0.0:
@@ -119,15 +100,19 @@ def is_exploiting(run: Any, state: Any, action: Any) -> Any:
 
 @inlined
 def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, bootstrap: Any, masked: Any,
-         counts: Any) -> Any:  # fmt: skip
+         counts: Any, fresh: Any) -> Any:  # fmt: skip
     """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common.
 
-    `counts`: whether the step may move an average that follows δ.
+    `counts`: whether the step may move an average that follows δ. Without `fresh` the transition is a remembered one: θ, R̄ and
+    the units belong to what happens now, and stay.
     """
     entries = run.table
     estimate = entries.values[state, column]
-    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
+    if fresh:
+        look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
     steps = steps_now(run.schedule, entries.visits[state, column], clock, run.rewards.units, counts)
+    if not fresh:
+        steps = Steps(steps.value, 0.0, 0.0, steps.reward_unit, steps.value_unit)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, estimate, steps, run.work)
     for j in range(estimate.shape[0]):
         estimate[j] += steps.value * run.work.pull[j]
@@ -140,20 +125,32 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
 def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_state: Any, masked: Any) -> Any:
     """Estimate V(S), bootstrap V(S′)."""
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, 0]
-    return move(rule, run, clock, state, 0, reward, bootstrap, masked, True)
+    return move(rule, run, clock, state, 0, reward, bootstrap, masked, True, True)
 
 
 @inlined
-def q_learning(
-    rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any
-) -> Any:
-    """Estimate Q(S, A), bootstrap Q(S′, a*)."""
-    best = greedy(run.table.scores[next_state])
-    bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, best]
-    counts = is_exploiting(run, state, action)
-    delta = move(rule, run, clock, state, action, reward, bootstrap, masked, counts)
-    if run.table.urges.shape[0] > 0:
-        grow_curious(run.table, state, action, next_state)
+def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
+               generator: Any) -> Any:  # fmt: skip
+    """Estimate Q(S, A), bootstrap Q(S′, a*); then once more for a remembered transition, if there is a memory."""
+    memory, delta, turns = run.memory, 0.0, 1
+    if memory.rewards.shape[0] > 0:
+        remember(memory, state, action, reward, next_state, masked)
+        turns = 2
+    s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
+    for turn in range(turns):  # one loop, not two calls: the rule is compiled into it once
+        if turn == 1:
+            row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
+            s, a, s_next = (np.int64(memory.places[row, 0]), np.int64(memory.places[row, 1]),
+                            np.int64(memory.places[row, 2]))  # fmt: skip
+            r, end = memory.rewards[row], memory.places[row, 3] == 1
+        best = greedy(run.table.scores[s_next])
+        bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
+        counts = turn == 0 and is_exploiting(run, s, a)
+        moved = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
+        if turn == 0:
+            delta = moved
+            if run.table.urges.shape[0] > 0:
+                grow_curious(run.table, state, action, next_state)
     return delta
 
 
@@ -168,7 +165,7 @@ def any_q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rew
         run.work.mixed[0] = epsilon_greedy_mean(scores, epsilon)
         bootstrap = run.work.mixed
     before = run.table.scores[state, action]
-    delta = move(rule, run, clock, state, action, reward, bootstrap, masked, is_exploiting(run, state, action))
+    delta = move(rule, run, clock, state, action, reward, bootstrap, masked, is_exploiting(run, state, action), True)
     if run.table.urges.shape[0] > 0:
         grow_curious(run.table, state, action, next_state)
     if run.reference[0] != NO_REFERENCE:

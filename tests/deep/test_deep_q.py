@@ -15,6 +15,7 @@ from perstep.config import DeepQConfig
 from perstep.deep.observations import Observations
 from perstep.deep.replay import Batch
 from perstep.environments import red_pill_blue_pill, two_loop
+from perstep.randomness import make_generator
 from test_architecture import BLOCK_EXTRAS
 
 torch = pytest.importorskip("torch")
@@ -116,7 +117,7 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
     )
     look = learner._look(sample)
     losses.LOSSES[rule](rewards, sample.reward, look, learner._steps(), learner._settings).value.backward()
-    tabular.q_learning(rules.RULES[rule].number, run, 0, s, a, r, s_next, False)
+    tabular.q_learning(rules.RULES[rule].number, run, 0, s, a, r, s_next, False, make_generator(0))
     weight = learner.online.head.weight
     moved = (weight - 0.1 * scale * weight.grad).detach().T.reshape(STATES, ACTIONS, n)
     np.testing.assert_allclose(moved, table.values, atol=2e-6)

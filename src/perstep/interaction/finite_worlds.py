@@ -34,10 +34,7 @@ def learn_from(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, g
     if learner == tabular.TD:
         tabular.td_learning(rule, run, clock, state, reward, next_state, masked)
     elif learner == tabular.Q:
-        tabular.q_learning(rule, run, clock, state, action, reward, next_state, masked)
-        if run.memory.rewards.shape[0] > 0:
-            tabular.remember(run.memory, state, action, reward, next_state, masked)
-            tabular.replay(rule, run, generator)
+        tabular.q_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
     else:
         if behaviour.bootstrap == SAMPLED:  # before the values move
             following = act(learner, behaviour, run, next_state, generator)
