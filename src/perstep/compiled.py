@@ -72,4 +72,6 @@ def announce(kernel: Callable[..., Any]) -> None:
         return
     _announced.add(kernel.__name__)
     if not any(CACHE.rglob(f"*{kernel.__name__}-*.nbi")):
-        print("perstep: compiling an algorithm for this machine (once, about half a minute)", file=sys.stderr, flush=True)
+        print(
+            "perstep: compiling an algorithm for this machine (once, about half a minute)", file=sys.stderr, flush=True
+        )
