@@ -1,6 +1,6 @@
 """Our agents with their defaults beside Stable-Baselines3, on four control tasks: what the trained policy earns.
 
-python benchmarks/control.py run [--only sb3|ours] [--seeds 3]   # resumes: a run that is in the file is not made again
+python benchmarks/control.py run [--only sb3|ours] [--algorithm TileQ] [--seeds 3]   # resumes: no run is made twice
 python benchmarks/control.py table
 
 The peers are DQN and PPO of Stable-Baselines3 and QR-DQN of sb3-contrib, each with the defaults of its library and with the
@@ -209,11 +209,13 @@ def append(result: dict[str, Any]) -> None:
     unfinished.replace(RESULTS)
 
 
-def run(parts: list[str], seeds: int) -> None:
+def run(parts: list[str], seeds: int, only: str) -> None:
     """All cells with seed 0, then all cells with seed 1, and so on. The slowest algorithm of the peers comes last."""
     for seed, part in itertools.product(range(seeds), parts):
         play, cells = PARTS[part]
         for (algorithm, settings), world in itertools.product(cells, STEPS):
+            if not f"{algorithm}, {settings}".startswith(only):
+                continue
             key = dict(zip(KEY, (world, algorithm, settings, seed), strict=True))
             if any(all(row[name] == value for name, value in key.items()) for row in read()):
                 continue
@@ -268,10 +270,13 @@ def main() -> None:
     running = commands.add_parser("run", help="make the runs that are not in the file yet")
     running.add_argument("--only", choices=tuple(PARTS), help="the runs of one side; both by default")
     running.add_argument("--seeds", type=int, default=3, help="runs of each cell, with the seeds 0, 1, …")
+    running.add_argument(
+        "--algorithm", default="", help="only algorithms whose names begin so, as 'TileQ' or 'DQN, zoo'"
+    )
     commands.add_parser("table", help="print the results so far")
     arguments = parser.parse_args()
     if arguments.command == "run":
-        run([arguments.only] if arguments.only else list(PARTS), arguments.seeds)
+        run([arguments.only] if arguments.only else list(PARTS), arguments.seeds, arguments.algorithm)
     show()
 
 
