@@ -6,6 +6,11 @@ import signal
 import pytest
 from hypothesis import settings
 
+import perstep.presets
+
+# Most tests are about the paper's algorithms and name only what matters to them: agents then begin from its settings.
+perstep.presets.DEFAULT = "paper"
+
 os.environ.setdefault("MPLBACKEND", "Agg")  # figures are drawn without a screen
 
 # The first call of a compiled function takes seconds, and no test depends on wall time.
@@ -15,10 +20,9 @@ settings.load_profile("perstep")
 
 @pytest.fixture(autouse=True)
 def preset(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most tests are about the paper's algorithms and name only what matters to them: agents then begin from its settings. Tests
-    of the defaults that people get are marked with `defaults`."""
-    if request.node.get_closest_marker("defaults") is None:
-        monkeypatch.setattr("perstep.presets.DEFAULT", "paper")
+    """Tests of the defaults that people get are marked with `defaults`."""
+    if request.node.get_closest_marker("defaults") is not None:
+        monkeypatch.setattr("perstep.presets.DEFAULT", "steady")
 
 
 @pytest.fixture

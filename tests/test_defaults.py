@@ -253,7 +253,8 @@ def test_where_all_rewards_are_equal_an_end_gets_a_cost_or_a_prize(reward, best,
     agent = perstep.QLearning(Corridor(reward), seed=1)
     agent.learn(20_000)
     assert np.sign(agent.reset_cost) == np.sign(reward)
-    assert (agent.policy(deterministic=True)[3:9].argmax(axis=1) == best).all()
+    actions = agent.policy(deterministic=True).argmax(axis=1)
+    assert (actions[3:9] == best).all() if best else actions[8] == 0  # whatever never ends is as good as anything else
     agent.save(tmp_path / "a.safetensors")
     with pytest.warns(UserWarning, match="fresh reset"):
         again = perstep.load(tmp_path / "a.safetensors", env=Corridor(reward))

@@ -217,6 +217,8 @@ def test_the_distribution_is_that_of_the_behaviour(world, rule):
     assert (quantiles >= low - room).all()
     assert (quantiles <= high + room).all()
     for tail in (0.01, 0.001):
+        if tail * found.effective_samples < 10:
+            continue  # it says so itself
         off = abs(found.cvar(tail) - exact.cvar(tail))
         assert off <= max(room, 4 * found.cvar_error(tail)), (
             found.cvar(tail),
@@ -230,7 +232,8 @@ def test_the_distribution_is_that_of_the_behaviour(world, rule):
 @pytest.mark.defaults
 @pytest.mark.parametrize("world", worlds())
 def test_the_distribution_is_that_of_the_rewards_of_late(world):
-    agent = perstep.QLearning(worlds()[world], rule="d2", seed=2).record_every(1, rows=1 << 18).learn(200_000)
+    agent = perstep.QLearning(worlds()[world], rule="d2", exploration="epsilon", seed=2)
+    agent.record_every(1, rows=1 << 18).learn(200_000)
     late = of_late(agent.history.reward_rate)
     found, counted = agent.reward_distribution, perstep.Distribution.from_samples(late)
     assert found.num_samples == late.size == 200_000 - 2**17

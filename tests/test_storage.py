@@ -355,7 +355,7 @@ def test_another_agents_file(tmp_path, saved, name, kind):
 
 
 def test_newer_format(tmp_path, saved):
-    with pytest.raises(BadFile, match=r"has format 99, but this perstep reads the formats \d+ and \d+\. Load it with"):
+    with pytest.raises(BadFile, match=r"has format 99, but this perstep reads the formats \d+ to \d+\. Load it with"):
         load_changed(tmp_path, saved, "q", ("format",), 99)
 
 
@@ -421,7 +421,9 @@ def test_impossible_tiles(tmp_path, saved, name, key, value):
 def test_every_array_is_needed_in_its_shape(tmp_path, saved, name):
     for key, array in saved[name][0].items():
         longer = np.concatenate([array, array, np.zeros((1, *array.shape[1:]), array.dtype)])
-        cases = [..., longer, np.zeros((0,), array.dtype)]
+        cases = [..., longer]
+        if array.shape != (0,):
+            cases.append(np.zeros((0,), array.dtype))
         if not key.startswith(("mdp.", "policy")):  # these are read as they are given: numbers of any kind
             cases.append(array.astype(np.float32))
         for case in cases:

@@ -295,6 +295,10 @@ class LearnerConfig:
             rest.pop("termination", None)
         if not {**rest, **named}.get("scale_free"):
             rest.pop("optimism", None)
+        if "learning_starts" in rest:  # a small replay that is named must not contradict it
+            capacity = named.get("replay_capacity")
+            if isinstance(capacity, int) and capacity > 0:
+                rest["learning_starts"] = min(rest["learning_starts"], capacity)
         return {**rest, **named, "preset": preset}
 
     def settings(self) -> dict[str, Any]:
