@@ -9,6 +9,7 @@ import pytest
 import perstep
 from perstep import presets, rules, tabular, units
 from perstep.algorithms import ALGORITHMS, LEARNERS
+from perstep.config import DeepQConfig
 from perstep.environments import access_control, garnet, two_loop
 
 pytestmark = pytest.mark.defaults
@@ -226,7 +227,8 @@ def test_every_learner_has_defaults_that_its_settings_accept():
         for rule in rules.RULES.values():
             for preset in presets.PRESETS:
                 if row.fits(rule):
-                    row.config.of({"rule": rule.name, "preset": preset, **row.settings})
+                    config = row.config.of({"rule": rule.name, "preset": preset, **row.settings})
+                    assert (config.rule, config.preset, config.scale_free) == (rule.name, preset, preset != "paper")
 
 
 class Corridor(gymnasium.Env):
@@ -266,3 +268,39 @@ def test_where_rewards_differ_an_end_costs_nothing():
     assert agent.reset_cost == 0.0
     with pytest.raises(ValueError, match="'auto' is for tables"):
         perstep.ActorCritic("CartPole-v1", reset_cost="auto")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"reset_cost": "atuo"}, "Did you mean 'auto'"),
+        ({"exploration": "curious"}, "Did you mean 'curiosity'"),
+        ({"first_average": "highest"}, "Known: best, mean"),
+        ({"return_mean": "td"}, "Known: delta, quantiles"),
+        ({"average_step_size": -1.0}, "average_step_size must be a finite number above 0"),
+        ({"least_exploration": 2}, "least_exploration must be a finite number between 0 and 1"),
+        ({"replay_capacity": -1}, "replay_capacity must be a whole number of at least 0"),
+        ({"replay_capacity": 10, "bootstrap": "sampled"}, "Set replay_capacity=0"),
+        ({"scale_free": "yes"}, "scale_free must be True or False"),
+        ({"termination": "stop"}, "Use discount=0.99"),
+    ],
+)
+def test_impossible_settings_are_refused_with_a_sentence(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        perstep.QLearning(two_loop(), **settings)
+
+
+@pytest.mark.parametrize("seen", [-1e9, -5.0, np.nan, np.inf, 1e300])
+def test_a_number_of_rewards_from_a_hostile_file_writes_nowhere(seen):
+    estimate, state = rules.reward_estimate(7, 0.0, scale_free=True), units.new_units()
+    state[units.SEEN] = seen
+    for _ in range(3):
+        units.see(state, 1.0, 0.0, False, False)
+        units.begin(state, estimate.first, estimate.theta, estimate.offset, estimate.tau, 1.0, False)
+    assert not estimate.first.any()
+    assert not estimate.theta.any()
+
+
+def test_a_small_replay_of_a_network_is_not_contradicted():
+    config = DeepQConfig.of({"replay_capacity": 50})
+    assert (config.learning_starts, config.preset) == (50, "steady")

@@ -1,7 +1,7 @@
 """The defaults of every learner: what `preset` stands for, before any setting that is named.
 
 "steady" is the default, for a world that stays as it is. "changing" follows a world that changes. "paper" is the paper's
-algorithms as printed, with constant steps in units of 1; it is what the fields of the settings say (config.py). How the numbers
+algorithms as printed, with constant steps in units of 1; it is what the fields of the settings say (config/). How the numbers
 were chosen: docs/defaults.md.
 """
 

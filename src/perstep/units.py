@@ -79,7 +79,9 @@ def begin(units: Any, first: Any, theta: Any, offset: Any, tau: Any, reward: Any
     `units` has seen the reward already. `first` keeps the rewards in order.
     """
     count = int(units[SEEN])
-    if count > first.shape[0]:
+    if (
+        not 1 <= count <= first.shape[0]
+    ):  # also of a file with an impossible number: compiled code does not check the index
         return
     place = count - 1
     while place > 0 and first[place - 1] > reward:

@@ -1,4 +1,4 @@
-"""Files of formats 2 and 3 (made by make.py in their folders with an older perstep): they load, and learning goes on as then."""
+"""Files of formats 2 and 3 (made by make_old_files.py with an older perstep): they load, and learning goes on as then."""
 
 from __future__ import annotations
 
@@ -19,19 +19,14 @@ from perstep.tiles import LARGEST_TABLE
 STEPS = 500
 
 
-def _maker(folder):
-    specification = importlib.util.spec_from_file_location(folder.name, folder / "make.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-FOLDER = Path(__file__).parent / "format_2"
-NEWER = Path(__file__).parent / "format_3"
-MAKERS = {folder.name: _maker(folder) for folder in (FOLDER, NEWER)}
-EXPECTED = {folder.name: json.loads((folder / "expected.json").read_text()) for folder in (FOLDER, NEWER)}
+AGENTS = Path(__file__).parent
+FOLDER = AGENTS / "format_2"
+EXPECTED = {kind: json.loads((AGENTS / kind / "expected.json").read_text()) for kind in ("format_2", "format_3")}
 FILES = [(kind, name) for kind in EXPECTED for name in EXPECTED[kind]]
-make = MAKERS["format_2"]
+
+specification = importlib.util.spec_from_file_location("make_old_files", AGENTS / "make_old_files.py")
+make = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(make)
 
 TABLES = ["q", "td", "lake"]  # additions and multiplications only: the same bits on every machine
 LOOPED = ["cart-pole", "mountain-car"]  # in plain loops with format 2, compiled since
@@ -51,7 +46,7 @@ def load(name, kind="format_2"):
 
 def assert_as_then(name, when, agent, kind="format_2"):
     """sin, cos and exp, and the sums of PyTorch, may differ in the last bit on another machine."""
-    found, expected = MAKERS[kind].numbers(agent), EXPECTED[kind][name][when]
+    found, expected = make.numbers(agent), EXPECTED[kind][name][when]
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         if name in TABLES:
@@ -63,7 +58,7 @@ def assert_as_then(name, when, agent, kind="format_2"):
 @pytest.mark.parametrize(("kind", "number"), [("format_2", 2), ("format_3", 3)])
 def test_they_have_their_format(kind, number):
     folder = FOLDER.parent / kind
-    assert {path.stem for path in folder.glob("*.safetensors")} == set(EXPECTED[kind]) == set(MAKERS[kind].AGENTS)
+    assert {path.stem for path in folder.glob("*.safetensors")} == set(EXPECTED[kind]) <= set(make.AGENTS)
     for name in EXPECTED[kind]:
         assert read(folder / f"{name}.safetensors")[1]["format"] == number
 
@@ -73,7 +68,7 @@ def test_an_old_file_is_what_it_was(kind, name):
     agent = load(name, kind)
     assert agent.steps == STEPS
     assert_as_then(name, "saved", agent, kind)
-    then = MAKERS[kind].AGENTS[name]().config.settings()  # settings that the file does not know have the value of then
+    then = make.AGENTS[name]().config.settings()  # settings that the file does not know have the value of then
     if "table_size" in then and kind == "format_2":
         then["table_size"] = LARGEST_TABLE  # always the full table
     assert agent.config.settings() == then
@@ -119,7 +114,7 @@ def test_saved_again_it_has_the_new_format_and_goes_on(kind, name, tmp_path):
     load(name, kind).save(path)
     assert read(path)[1]["format"] == FORMAT
     agent, again = load(name, kind).learn(STEPS), perstep.load(path).learn(STEPS)
-    assert MAKERS[kind].numbers(again) == MAKERS[kind].numbers(agent)
+    assert make.numbers(again) == make.numbers(agent)
 
 
 def test_a_damaged_old_file_is_refused(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 import oracles
 import perstep
 from perstep import rules
-from perstep.agents.network_agent import take_in
 from perstep.config import DeepQConfig
+from perstep.deep.stream import take_in
 from perstep.environments import two_loop
 from perstep.randomness import make_generator
 

@@ -1,7 +1,8 @@
 """What people hold: agents with the same verbs, whatever their learner."""
 
-from perstep.agents.agent import Agent, Evaluation, Snapshot
+from perstep.agents.agent import Agent
 from perstep.agents.deep_q import DeepQ
+from perstep.agents.evaluation import Evaluation, Snapshot
 from perstep.agents.files import load
 from perstep.agents.lattice import make_agent
 from perstep.agents.parallel_learning import learn_together

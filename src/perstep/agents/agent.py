@@ -12,7 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from perstep import rules, storage
 from perstep.agents.arrays import check_cursor, check_sketch, fill, flatten, put, within
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
+from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
@@ -30,7 +31,7 @@ from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
-from perstep.recording import ROWS, History, Record, effective_number, effective_steps, new_record, note_end
+from perstep.recording import ROWS, History, Record, effective_steps, new_record, note_end
 from perstep.rules import RULES, RewardEstimate
 from perstep.sketch import LONGEST as LONGEST_EPOCH
 from perstep.sketch import UNBOUNDED, Sketch, atoms, kept, new_sketch, no_sketch
@@ -48,43 +49,6 @@ FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world m
 PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
 LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
 KEPT_REWARDS = 1_000_000  # rewards that an evaluation keeps, evenly spaced in time
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What an agent earned in a budget of steps without learning."""
-
-    average_reward: float
-    """Mean reward per step, reset costs subtracted."""
-    reward_distribution: Distribution
-    """The distribution of the reward per step; of a million rewards, evenly spaced in time, if there were more."""
-    episode_returns: Floats
-    """Sum of rewards of every finished episode; empty where nothing ends. Compiled loops keep the first million."""
-    num_steps: int
-    """The number of steps taken."""
-
-    @classmethod
-    def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:
-        """From the sum of all rewards and those that were kept; places that were not filled are NaN."""
-        return cls(total / num_steps, distribution_in_order(kept[~np.isnan(kept)]), returns, num_steps)
-
-
-def distribution_in_order(rewards: Floats) -> Distribution:
-    """The distribution of the rewards of a run, which are correlated, in their order."""
-    effective = effective_number(rewards.size, float(rewards.var()), rewards, 1)
-    return Distribution.from_samples(rewards, effective)
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The estimates of an agent at one step."""
-
-    step: int
-    average_reward: float
-    reward_quantiles: Floats
-    """θ, (m,)."""
-    values: Floats
-    """All values as the learner keeps them: (S, n) or (S, A, n) for tables."""
 
 
 class Diverged(ArithmeticError):
@@ -254,7 +218,8 @@ class Agent(ABC):
 
     @property
     def earned_reward(self) -> float:
-        """The mean reward per step of late, in the last third to two thirds of the agent's steps; NaN before the first."""
+        """The mean reward per step of late, in the last third to two thirds of the agent's steps, explorations apart; NaN before
+        the first."""
         values, counts = atoms(self._record.sketch)
         return float(values @ (counts / counts.sum())) if counts.size else math.nan
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.agents.agent import Evaluation, Floats
+from perstep.agents.agent import Floats
+from perstep.agents.evaluation import Evaluation
 from perstep.agents.network_agent import NetworkAgent
 from perstep.agents.tables import follow_policy
 from perstep.agents.worlds import Absent

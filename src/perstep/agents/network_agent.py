@@ -13,37 +13,34 @@ import os
 import warnings
 from abc import abstractmethod
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep import storage
-from perstep.agents.agent import Agent, AgentHooks, Evaluation, Snapshot, distribution_in_order
+from perstep.agents.agent import Agent, AgentHooks
 from perstep.agents.arrays import has_shape, put, under, within
+from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce, compiled
 from perstep.config import DeepQConfig, count
 from perstep.deep.observations import Observations, observations_of
 from perstep.deep.replay import Replay
+from perstep.deep.stream import Stream, take_in
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
-from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
 from perstep.recording import note
-from perstep.rules import Schedule, average_reward, look_at
-from perstep.schedules import as_decay, step_size
 from perstep.system.memory import available_memory
-from perstep.units import reward_unit
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
     from perstep.deep.learner import NetworkLearner
 
-FASTEST = 25.0  # the largest step of an extreme quantile of the stream, in steps of the median
 STACKING = ("FrameStackObservation", "AtariVectorEnv")  # their observations are the last frames, the newest at the end
 
 
@@ -327,54 +324,6 @@ class NetworkHooks(AgentHooks):
                 agent.last_loss = agent._network.update(agent._replay.sample(agent._generator), agent._rewards)
         finally:  # the record is complete even if the minibatch cannot be learnt from
             take_down(agent._record, reward, agent._rewards)
-
-
-class Stream(NamedTuple):
-    """What every reward does to the reward estimate when it is earned, as numbers for compiled code."""
-
-    schedule: Schedule
-    theta: tuple[float, float, float]  # scale, power and delay of α_θ
-    average: tuple[float, float, float]  # the same of the step of R̄
-    tracks: bool  # whether θ and R̄ follow the stream; otherwise minibatches move them
-    has_average: bool  # whether R̄ of a rule with reward quantiles has a step of its own
-    after_end: float  # the value after an end, in R̄
-
-    @classmethod
-    def of(cls, config: DeepQConfig) -> Stream:
-        """From the settings of an agent."""
-        schedule, step = config.schedule, config.average_step_size
-        theta = schedule.theta_scale, schedule.theta_power, schedule.theta_delay
-        average = theta if step is None else dataclasses.astuple(as_decay(step))
-        tracks, stops = config.reward_tracking == "stream", config.termination == "stop" and config.centered
-        after_end = -1.0 / (1.0 - config.discount) if stops else 0.0
-        return cls(schedule, theta, average, tracks, step is not None, after_end)
-
-
-@compiled
-def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> None:
-    """Let one reward of the stream move the units, θ and R̄. The offset of θ is what makes R̄ the running mean of the rewards."""
-    look_at(rewards, stream.schedule, reward, ended, stream.after_end * average_reward(rewards), True)
-    if not stream.tracks:
-        return
-    average = average_reward(rewards)
-    average += step_size(stream.average[0], stream.average[1], stream.average[2], clock) * (reward - average)
-    if rewards.theta.shape[0] == 1:
-        rewards.theta[0] = average
-        return
-    unit = reward_unit(rewards.units) if stream.schedule.scale_free else 1.0
-    step = step_size(stream.theta[0], stream.theta[1], stream.theta[2], clock)
-    track_evenly(rewards.theta, rewards.tau, reward, step * unit)
-    if stream.has_average:
-        rewards.offset[0] = average - mean(rewards.theta)
-
-
-@compiled
-def track_evenly(theta: Any, tau: Any, reward: Any, step: Any) -> None:
-    """As `quantiles.track`, with a step in proportion to 1/(4 τ (1 − τ)). A policy that learns leaves the worst rewards behind,
-    and the lowest quantiles then travel as fast as the median; otherwise they would need 1/τ times as long."""
-    for i in range(theta.shape[0]):
-        own = min(0.25 / (tau[i] * (1.0 - tau[i])), FASTEST)
-        theta[i] += own * step * (tau[i] - (1.0 if reward < theta[i] else 0.0))
 
 
 @compiled

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep import rules, storage, tabular
-from perstep.agents.agent import LONGEST, Agent, AgentHooks, Evaluation, Floats, Snapshot
+from perstep.agents.agent import LONGEST, Agent, AgentHooks, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, within
+from perstep.agents.evaluation import Evaluation, Snapshot
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming

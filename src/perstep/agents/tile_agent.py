@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from perstep import linear, storage
-from perstep.agents.agent import KEPT_REWARDS, LONGEST, Agent, AgentHooks, Evaluation, Floats
+from perstep.agents.agent import KEPT_REWARDS, LONGEST, Agent, AgentHooks, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, under, within
+from perstep.agents.evaluation import Evaluation
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import TileConfig

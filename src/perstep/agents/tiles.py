@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from perstep import linear, rules, storage
-from perstep.agents.agent import Floats, Snapshot
+from perstep.agents.agent import Floats
+from perstep.agents.evaluation import Snapshot
 from perstep.agents.tile_agent import NO_POLICY, TileAgent
 from perstep.agents.worlds import Absent
 from perstep.config import ActorCriticConfig, TileQConfig, naming

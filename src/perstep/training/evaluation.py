@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from perstep.agents.agent import Agent, Evaluation
+from perstep.agents.agent import Agent
+from perstep.agents.evaluation import Evaluation
 from perstep.config import count
 from perstep.randomness import make_generator
 from perstep.storage import BadFile, published

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.agents.agent import Agent, Evaluation
+from perstep.agents.agent import Agent
+from perstep.agents.evaluation import Evaluation
 from perstep.recording import EPISODES, RETURNS, REWARDS
 from perstep.training.metrics import learning
 

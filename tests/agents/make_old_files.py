@@ -1,9 +1,9 @@
-"""Made the files of this folder with perstep at commit 8d91ba4, the last one whose files have format 3:
+"""Made the files in format_2 and format_3 with the last versions of perstep that wrote these formats, commits 5892f7a and 8d91ba4:
 
     git worktree add /tmp/before 8d91ba4
-    PYTHONPATH=/tmp/before/src python tests/agents/format_3/make.py
+    PYTHONPATH=/tmp/before/src python tests/agents/make_old_files.py
 
-The newer perstep writes another format, so it cannot make them again.
+A newer perstep writes another format, so it cannot make them again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import perstep
+from perstep.agents.agent import FORMAT
 
-FOLDER = Path(__file__).parent
 STEPS = 500
 SMALL = {"tilings": 4, "tiles": 3, "num_quantiles": 4, "seed": 3}
 BOUNDS = {"low": (-5.0, -4.0, -0.5, -4.0), "high": (5.0, 4.0, 0.5, 4.0)}
@@ -34,7 +34,7 @@ AGENTS = {
     "tile-q": lambda: perstep.TileQ("MountainCar-v0", rule="differential", **SMALL),
     "deep-q": lambda: perstep.DeepQ("CartPole-v1", rule="d3", num_quantiles=4, seed=3, threads=1, device="cpu", **DEEP),
 }
-"""Name → a new agent. TileQ came with this format."""
+"""Name → a new agent. With format 2 there was no TileQ, and CartPole and MountainCar ran in plain loops."""
 
 
 POINTS = {2: [-0.5, 0.01], 4: [0.01, 0.1, 0.01, -0.1]}  # by the number of dimensions
@@ -49,7 +49,7 @@ def values(agent: Any) -> list[float]:
     if isinstance(agent, perstep.TDLearning):
         return agent.state_values.tolist()
     point = np.array(POINTS[agent.tiles.dimensions])
-    if isinstance(agent, perstep.TileQ):
+    if hasattr(agent, "action_values"):
         return agent.action_values(point).tolist()
     return [agent.state_value(point), *agent.policy(point).tolist()]
 
@@ -67,9 +67,11 @@ def numbers(agent: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    expected = {}
+    folder, expected = Path(__file__).parent / f"format_{FORMAT}", {}
     for name, make in AGENTS.items():
+        if name == "tile-q" and not hasattr(perstep, "TileQ"):
+            continue
         agent = make().record_every(25, rows=8).learn(STEPS)
-        agent.save(FOLDER / f"{name}.safetensors")
+        agent.save(folder / f"{name}.safetensors")
         expected[name] = {"saved": numbers(agent), "gone on": numbers(agent.learn(STEPS))}
-    (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+    (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")

@@ -1,0 +1,50 @@
+"""What agents return of themselves: what was earned in a budget of steps, and the estimates at one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.distribution import Distribution
+from perstep.recording import effective_number
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an agent earned in a budget of steps without learning."""
+
+    average_reward: float
+    """Mean reward per step, reset costs subtracted."""
+    reward_distribution: Distribution
+    """The distribution of the reward per step; of a million rewards, evenly spaced in time, if there were more."""
+    episode_returns: Floats
+    """Sum of rewards of every finished episode; empty where nothing ends. Compiled loops keep the first million."""
+    num_steps: int
+    """The number of steps taken."""
+
+    @classmethod
+    def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:
+        """From the sum of all rewards and those that were kept; places that were not filled are NaN."""
+        return cls(total / num_steps, distribution_in_order(kept[~np.isnan(kept)]), returns, num_steps)
+
+
+def distribution_in_order(rewards: Floats) -> Distribution:
+    """The distribution of the rewards of a run, which are correlated, in their order."""
+    effective = effective_number(rewards.size, float(rewards.var()), rewards, 1)
+    return Distribution.from_samples(rewards, effective)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The estimates of an agent at one step."""
+
+    step: int
+    average_reward: float
+    reward_quantiles: Floats
+    """θ, (m,)."""
+    values: Floats
+    """All values as the learner keeps them: (S, n) or (S, A, n) for tables."""

@@ -1,0 +1,328 @@
+"""What all learners have in common, and what those of action values have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from perstep import presets
+from perstep.config.checks import choice, count, number, switch
+from perstep.errors import UnknownName, unknown
+from perstep.policies import BOOTSTRAPS
+from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
+from perstep.schedules import Decay, as_decay
+
+CALLED_ELSEWHERE = {
+    "gamma": "discount",
+    "learning_rate": "step_size",
+    "alpha": "step_size",
+    "buffer_size": "replay_capacity",
+    "train_freq": "update_every",
+    "tau": "target_step_size",
+    "exploration_final_eps": "epsilon",
+    "exploration_initial_eps": "initial_epsilon",
+    "n_quantiles": "num_quantiles",
+    "max_grad_norm": "gradient_clip",
+}
+"""Names of settings in other libraries → ours."""
+
+
+OVERRIDES = {
+    "reward_ratio": ("reward_step_size",),
+    "offset_ratio": ("average_step_size", "discount", "termination"),
+    "initial_average_reward": ("scale_free", "first_average"),
+    "epsilon": ("exploration",),
+    "bootstrap": ("exploration", "replay_capacity"),
+}
+"""A setting that is named → settings of a preset that would make it void."""
+
+NOT_FOR_READING_OF_VALUES = ("discount", "replay_capacity")
+"""Settings of a preset that do not fit a rule whose average is f(Q)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerConfig:
+    """What every learner has in common. The fields' own values are those of the preset "paper"."""
+
+    on_a_table: ClassVar[bool] = False
+    preset: str = "paper"
+    """Where settings that are not named come from: "steady" (an agent's default), "changing" for a world that changes, or
+    "paper"."""
+    rule: str = "d2"
+    """What a transition does to the estimates: "differential", "d2", "d3" or "rvi"."""
+    step_size: float | Decay = 2e-3
+    """α of the values: a constant, or Decay(scale, power) with the visits of each entry."""
+    reward_ratio: float = 2.0
+    """η: the step of the reward estimate is α_θ = η α."""
+    reward_step_size: float | Decay | None = None
+    """α_θ itself, for two separate timescales; overrides reward_ratio. It falls with the number of steps."""
+    offset_ratio: float = 0.0
+    """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm."""
+    average_step_size: float | Decay | None = None
+    """The step by which R̄ follows δ on greedy steps, falling with the number of steps; with a discount it follows the rewards,
+    on all steps. θ then stands beside R̄. It overrides offset_ratio, and the step of rules without reward quantiles. None is
+    the paper, where R̄ is the mean of θ."""
+    discount: float = 1.0
+    """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
+    centered: bool = True
+    """Whether the average reward is subtracted from every reward; True is the paper."""
+    num_quantiles: int = 51
+    """m = n, the number of reward quantiles and of return quantiles, for the rules that have them."""
+    num_reward_quantiles: int | None = None
+    """m alone."""
+    num_return_quantiles: int | None = None
+    """n alone."""
+    return_mean: Literal["quantiles", "delta"] = "quantiles"
+    """How the mean of d3's return quantiles moves: by their own pulls, as in the paper, or by δ, as the value of d2 does."""
+    scale_free: bool = False
+    """Whether the steps of quantiles and λ are in units of the rewards seen, and the first rewards give the first estimates."""
+    first_average: Literal["mean", "best"] = "mean"
+    """With scale_free, the first R̄: the mean of the first rewards, or the best one, an optimist's guess."""
+    initial_average_reward: float = 0.0
+    """First guess of the average reward and of all reward quantiles; without scale_free."""
+    initial_value: float = 0.0
+    """First guess of every value."""
+    termination: Literal["continue", "mask", "stop"] = "continue"
+    """At the end of an episode: "continue" to the next start as an ordinary transition, "mask" the bootstrap, or "stop": no
+    rewards come after it, which is worth −R̄/(1 − γ) where R̄ is subtracted."""
+    reset_cost: float | Literal["auto"] = 0.0
+    """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
+    are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
+    seed: int = 0
+    """All the run's randomness comes from this number."""
+
+    def __post_init__(self) -> None:
+        choice("rule", self.rule, RULES)
+        choice("preset", self.preset, presets.PRESETS)
+        choice("return_mean", self.return_mean, ("quantiles", "delta"))
+        choice("first_average", self.first_average, ("mean", "best"))
+        switch("scale_free", self.scale_free)
+        for name in ("step_size", "reward_step_size", "average_step_size"):
+            step = getattr(self, name)
+            if not isinstance(step, Decay) and (step is not None or name == "step_size"):
+                self._number(name, 0.0, above=True)
+        self._number("reward_ratio", 0.0)
+        self._number("offset_ratio", 0.0)
+        for name in ("num_quantiles", "num_reward_quantiles", "num_return_quantiles"):
+            if name == "num_quantiles" or getattr(self, name) is not None:
+                self._count(name, 1)
+        if self.reset_cost == "auto" and not self.on_a_table:
+            raise ValueError(
+                "reset_cost='auto' is for tables. Use termination='stop' on tiles and with networks: an end is then worth what "
+                "follows it, nothing."
+            )
+        if isinstance(self.reset_cost, str):
+            choice("reset_cost", self.reset_cost, ("auto",))
+        else:
+            self._number("reset_cost", -math.inf, above=True)
+        for name in ("initial_average_reward", "initial_value"):
+            self._number(name, -math.inf, above=True)
+        choice("termination", self.termination, ("continue", "mask", "stop"))
+        self._count("seed", 0)
+        self._number("discount", 0.0, 1.0, above=True)
+        switch("centered", self.centered)
+        if self.offset_ratio and not self.rule_row.has_offset:
+            having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_offset)
+            raise ValueError(f"The rule {self.rule!r} has no learned offset. Use {having}, or offset_ratio=0.")
+        if self.offset_ratio and not (self.centered and self.discount == 1.0):
+            raise ValueError(
+                "offset_ratio corrects the average that is subtracted from undiscounted rewards. Use it with centered=True and "
+                "discount=1, or set offset_ratio=0."
+            )
+        if self.termination == "stop" and self.centered and self.discount == 1.0:
+            raise ValueError(
+                "With termination='stop' the value after an end is −R̄/(1 − γ), so it needs a discount below 1. "
+                "Use discount=0.99, or termination='continue'."
+            )
+        if self.rule_row.average_is_read_from_values and not (self.centered and self.discount == 1.0):
+            raise ValueError(
+                f"The rule {self.rule!r} needs centered=True and discount=1: its average is f(Q) of such values."
+            )
+        if not self.centered and self.discount == 1.0 and self.termination == "continue":
+            raise ValueError(
+                "With centered=False and discount=1 the values of a task that goes on grow without bound. "
+                "Use a discount below 1 or centered=True; termination='mask' if all episodes end."
+            )
+
+    def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
+        """Check a setting and keep it as a float: kernels would be compiled anew for an int."""
+        object.__setattr__(self, name, number(name, getattr(self, name), low, high, above=above))
+
+    def _count(self, name: str, least: int) -> None:
+        """Check a setting and keep it as an int, which goes into files where NumPy's do not."""
+        object.__setattr__(self, name, count(name, getattr(self, name), least))
+
+    @property
+    def rule_row(self) -> Rule:
+        """Everything there is to know about the rule."""
+        return RULES[self.rule]
+
+    @property
+    def theta_size(self) -> int:
+        """m: the number of reward quantiles; 1, the average, for a rule without them."""
+        return self.rule_row.theta_size(self.num_reward_quantiles or self.num_quantiles)
+
+    @property
+    def value_size(self) -> int:
+        """n: how many numbers a value consists of."""
+        return self.rule_row.value_size(self.num_return_quantiles or self.num_quantiles)
+
+    @property
+    def value_decay(self) -> Decay:
+        """α as a schedule."""
+        return as_decay(self.step_size)
+
+    @property
+    def schedule(self) -> Schedule:
+        """All step sizes of a run, as numbers for compiled code."""
+        decay = self.value_decay
+        by_visits = self.rule_row.average_moves_with_value and not self.average_follows_rewards
+        theta = self.value_decay if self.reward_step_size is None else as_decay(self.reward_step_size)
+        average = None if self.average_step_size is None else as_decay(self.average_step_size)
+        by_delta = self.centered and self.discount == 1.0  # otherwise δ says nothing about R̄
+        follows = average is not None and (by_delta or self.average_follows_rewards)
+        return Schedule(
+            decay.scale,
+            decay.power,
+            self.theta_scale,
+            self.theta_power,
+            self.offset_ratio,
+            theta_by_visits=by_visits,
+            value_delay=decay.delay,
+            theta_delay=theta.delay,
+            average_scale=average.scale if average is not None and follows else 0.0,
+            average_power=average.power if average is not None and follows else 0.0,
+            average_delay=average.delay if average is not None and follows else 1.0,
+            moves_theta=not self.rule_row.has_reward_quantiles,
+            scale_free=self.scale_free,
+            optimistic=self.first_average == "best",
+            follows_rewards=self.average_follows_rewards,
+        )
+
+    @property
+    def average_follows_rewards(self) -> bool:
+        """Whether R̄ of a rule without reward quantiles is the running mean of the rewards. δ tells nothing about the average
+        where it is not subtracted, and little where values are discounted."""
+        return not self.centered or (self.scale_free and self.discount < 1.0)
+
+    @property
+    def workspace(self) -> Workspace:
+        """Memory for the pulls on a value, and how they are pulled."""
+        return workspace(
+            self.value_size,
+            getattr(self, "huber", 0.0),
+            self.discount,
+            self.centered,
+            stops=self.termination == "stop" and self.centered,
+            average_apart=self.schedule.average_scale > 0.0,
+            follows_rewards=self.average_follows_rewards,
+            mean_by_delta=self.return_mean == "delta" and self.rule_row.has_return_quantiles,
+        )
+
+    @property
+    def theta_scale(self) -> float:
+        """First step of α_θ, which may be 0 with reward_ratio = 0."""
+        if self.reward_step_size is not None:
+            return as_decay(self.reward_step_size).scale
+        return self.reward_ratio * as_decay(self.step_size).scale
+
+    @property
+    def theta_power(self) -> float:
+        """How fast α_θ falls: as α does, unless it has a schedule of its own."""
+        return (self.value_decay if self.reward_step_size is None else as_decay(self.reward_step_size)).power
+
+    @classmethod
+    def of(cls, settings: dict[str, Any]) -> Self:
+        """The settings as a config, others from the preset; an unknown name is refused with the nearest known one."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in names:
+                owner = f"setting of {cls.__name__.removesuffix('Config')},"
+                if (ours := CALLED_ELSEWHERE.get(name)) in names:
+                    raise UnknownName(f"There is no {owner} {name!r}: it is called {ours!r} here.")
+                raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
+        choice("preset", settings.get("preset", presets.DEFAULT), presets.PRESETS)
+        return cls(**cls.preset_settings(settings))
+
+    @classmethod
+    def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
+        """What is named, and what the preset says of the rest, unless it contradicts what is named."""
+        preset = named.get("preset", presets.DEFAULT)
+        rest = presets.defaults(cls.__name__, preset)
+        for name, overridden in OVERRIDES.items():
+            if name in named:
+                rest = {other: value for other, value in rest.items() if other not in overridden}
+        if reads_average_from_values(named.get("rule")):
+            rest = {other: value for other, value in rest.items() if other not in NOT_FOR_READING_OF_VALUES}
+        if {**rest, **named}.get("discount", 1.0) == 1.0:
+            rest.pop("termination", None)
+        return {**rest, **named, "preset": preset}
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for files. A step that falls from the first visit on is written as before there were delays."""
+        values = dataclasses.asdict(self)
+        for value in values.values():
+            if isinstance(value, dict) and value.get("delay") == 1.0:
+                del value["delay"]
+        return values
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The inverse of to_json."""
+        plain = {name: Decay(**v) if isinstance(v, dict) else v for name, v in values.items()}
+        return cls.of({"preset": "paper", **plain})  # what an older file does not name is as it was then
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionValueConfig(LearnerConfig):
+    """What the learners of action values on tables and tiles have in common."""
+
+    epsilon: float = 0.1
+    """ε: probability of a random action."""
+    bootstrap: Literal["greedy", "sampled", "expected"] = "greedy"
+    """The action at the next state whose value is the target: the best one (Q-learning), the one taken next (Sarsa) or the
+    average over the policy (Expected Sarsa)."""
+    reference: str | tuple[Any, int] = "mean"
+    """f(Q) of the rule "rvi": "mean", "max" (tables only) or one pair (observation, action)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._number("epsilon", 0.0, 1.0)
+        choice("bootstrap", self.bootstrap, BOOTSTRAPS)
+        if self.bootstrap == "expected" and self.value_size > 1:
+            raise ValueError(
+                f"bootstrap='expected' averages values of one number, but those of rule={self.rule!r} are {self.value_size} "
+                "quantiles, whose average is not the quantiles of the mixture. Use bootstrap='sampled' or another rule."
+            )
+        if isinstance(self.reference, str):
+            choice("reference", self.reference, ("mean", "max"))
+            return
+        try:
+            observation, action = self.reference
+            plain = observation.tolist() if hasattr(observation, "tolist") else observation
+            pair = (tuple(plain) if isinstance(plain, list) else plain, count("action", action, 0))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"reference must be 'mean', 'max' or a pair (observation, action), got {self.reference!r}."
+            ) from error
+        object.__setattr__(self, "reference", pair)
+
+
+def reads_average_from_values(rule: object) -> bool:
+    """Whether there is a rule with this name whose average is f(Q)."""
+    return isinstance(rule, str) and rule in RULES and RULES[rule].average_is_read_from_values
+
+
+def refuse_reading_of_values(config: LearnerConfig) -> None:
+    """Refuse a rule that reads its average from action values, for a learner without them."""
+    if config.rule_row.average_is_read_from_values:
+        raise ValueError(
+            f"The rule {config.rule!r} reads the average reward from action values, which this learner does not keep. "
+            "Use QLearning or TileQ."
+        )

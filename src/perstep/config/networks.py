@@ -1,0 +1,151 @@
+"""Settings of the learner with a network."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from perstep.config.checks import choice, count, switch
+from perstep.config.learner import LearnerConfig
+from perstep.rules import RULES
+from perstep.schedules import Decay
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepQConfig(LearnerConfig):
+    """Settings of DeepQ."""
+
+    rule: str = "d3"
+    """What a minibatch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
+    step_size: float | Decay = 2e-4
+    """α, the step of Adam: a constant, or Decay(scale, power) with the number of updates."""
+    reward_ratio: float = 10.0
+    """η: the step of the reward estimate is α_θ = η α, at every update."""
+    huber: float = 1.0
+    """λ of the smooth L1 and the quantile Huber loss."""
+    reward_tracking: Literal["per-sample", "batch-mean", "stream"] = "per-sample"
+    """θ moves by every reward of a minibatch, or by their mean as in the paper (θ then holds quantiles of batch means), or
+    by every reward once, as it is earned; R̄ is then the running mean of the rewards, with average_step_size."""
+    epsilon: float = 0.05
+    """ε: probability of a random action at the end of its schedule."""
+    initial_epsilon: float = 1.0
+    """ε at the beginning."""
+    epsilon_steps: int = 50_000
+    """The number of steps in which ε falls linearly to its final value."""
+    longest_repeat: int = 1
+    """The largest number of steps for which a random action is repeated; a number k is drawn in proportion to k^−1.5. It falls
+    to 1 as ε falls to its final value. ε is the share of random steps all the same. 1 is the paper."""
+    batch_size: int = 32
+    """B, the number of transitions in a minibatch."""
+    replay_capacity: int = 100_000
+    """The number of transitions that the replay keeps: the most recent ones."""
+    learning_starts: int = 100
+    """The number of transitions in the replay before the first update."""
+    update_every: int = 4
+    """The number of steps from one update to the next."""
+    return_steps: int = 1
+    """The number of steps whose rewards are summed before the bootstrap; 1 is the paper."""
+    greedy_network: Literal["rule", "online", "target"] = "rule"
+    """The network that picks the best action of the bootstrap: as the listing of the rule says, the online network for all
+    rules (double Q-learning), or the target network."""
+    target_step_size: float = 0.005
+    """Polyak step of the target network; 1 copies the network after every update."""
+    adam_epsilon: float = 1e-8
+    """The constant in the denominator of Adam."""
+    gradient_clip: float | None = None
+    """The largest norm of the gradient; longer gradients are scaled down to it. None for no limit."""
+    large_network_ratio: float = 1.0
+    """The factor of α for a network of more than 500,000 weights, such as the paper's for Atari."""
+    inputs: Literal["given", "standardized"] = "given"
+    """How a network reads vectors: as they are, or minus their running mean and divided by their running spread. Images and
+    discrete observations are read as they are."""
+    network: Literal["auto", "atari", "minatar", "perceptron"] = "auto"
+    """The paper's convolutional network, MinAtar's small one, or a perceptron; "auto" chooses by the observations."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the hidden layers of the perceptron; empty for values that are linear in the observation."""
+    stacked_frames: bool | None = None
+    """Whether an observation is a stack of frames, each of which is stored once; None asks the world and its wrappers."""
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    """Number format inside the networks; weights are float32. bfloat16 is faster on processors that support it; "auto" takes
+    it there for networks of more than 500,000 weights."""
+    device: str = "auto"
+    """Where the networks live: "cpu", "cuda", or "auto" for a GPU if there is one."""
+    compile: bool = False
+    """Whether the networks are compiled with torch.compile: a minute at the beginning, faster afterwards."""
+    threads: int | None = None
+    """The number of PyTorch threads; None for all cores, or one for a small network. The same number gives the same bits."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.rule_row.has_loss:
+            having = ", ".join(repr(rule.name) for rule in RULES.values() if rule.has_loss)
+            raise ValueError(f"The rule {self.rule!r} is not written for networks. The rules of DeepQ are {having}.")
+        for name in ("huber", "adam_epsilon", "large_network_ratio"):
+            self._number(name, 0.0, above=True)
+        for name in ("epsilon", "initial_epsilon"):
+            self._number(name, 0.0, 1.0)
+        self._number("target_step_size", 0.0, 1.0, above=True)
+        if self.gradient_clip is not None:
+            self._number("gradient_clip", 0.0, above=True)
+        for name in (
+            "batch_size",
+            "replay_capacity",
+            "learning_starts",
+            "update_every",
+            "longest_repeat",
+            "return_steps",
+        ):
+            self._count(name, 1)
+        self._count("epsilon_steps", 0)
+        if self.threads is not None:
+            self._count("threads", 1)
+        choice("reward_tracking", self.reward_tracking, ("per-sample", "batch-mean", "stream"))
+        choice("greedy_network", self.greedy_network, ("rule", "online", "target"))
+        choice("inputs", self.inputs, ("given", "standardized"))
+        choice("network", self.network, ("auto", "atari", "minatar", "perceptron"))
+        choice("precision", self.precision, ("float32", "bfloat16", "auto"))
+        switch("compile", self.compile)
+        if not isinstance(self.stacked_frames, bool | None):
+            raise ValueError(f"stacked_frames must be True, False or None, got {self.stacked_frames!r}.")
+        if not isinstance(self.device, str):
+            raise ValueError(f"device must be a name such as 'auto', 'cpu' or 'cuda', got {self.device!r}.")
+        sizes = (self.hidden,) if isinstance(self.hidden, numbers.Integral) else self.hidden
+        if isinstance(sizes, str) or not isinstance(sizes, Iterable):  # files and command lines give lists
+            raise ValueError(f"hidden must be a size or a sequence of sizes, such as (64, 64), got {self.hidden!r}.")
+        object.__setattr__(self, "hidden", tuple(count("A size in hidden", size, 1) for size in sizes))
+        if self.return_steps > 1 and self.reward_tracking != "stream":
+            raise ValueError(
+                f"With return_steps={self.return_steps} a minibatch holds sums of rewards, which tell nothing about the reward of "
+                f"one step. Use reward_tracking='stream', got {self.reward_tracking!r}, or return_steps=1."
+            )
+        if self.learning_starts > self.replay_capacity:
+            raise ValueError(
+                f"learning_starts={self.learning_starts:,} transitions do not fit in a replay of {self.replay_capacity:,}. "
+                "Choose a larger replay_capacity or a smaller learning_starts."
+            )
+
+    @classmethod
+    def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
+        """As for every learner. Without a discount, rewards cannot stop at an end, and R̄ follows δ as the rule says. Learning
+        starts at the latest when a replay that is named is full."""
+        settings = super().preset_settings(named)
+        if settings.get("discount") == 1.0:
+            tied = ("termination", "reward_tracking", "reward_step_size", "average_step_size")
+            settings = {name: value for name, value in settings.items() if name in named or name not in tied}
+        if isinstance(capacity := named.get("replay_capacity"), int) and "learning_starts" not in named:
+            settings["learning_starts"] = min(settings.get("learning_starts", cls.learning_starts), max(capacity, 1))
+        if settings.get("reward_tracking") != "stream" and "return_steps" not in named:
+            settings.pop("return_steps", None)
+        return settings
+
+    @property
+    def best_by(self) -> str:
+        """The network that picks the best action of the bootstrap: "online" or "target"."""
+        return self.rule_row.best_by if self.greedy_network == "rule" else self.greedy_network
+
+    def epsilon_at(self, step: int) -> float:
+        """ε after `step` steps."""
+        share = min(step / self.epsilon_steps, 1.0) if self.epsilon_steps else 1.0
+        return self.initial_epsilon + share * (self.epsilon - self.initial_epsilon)

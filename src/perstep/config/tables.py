@@ -1,0 +1,47 @@
+"""Settings of the learners on tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from perstep.config.checks import choice
+from perstep.config.learner import ActionValueConfig, LearnerConfig, refuse_reading_of_values
+
+
+@dataclass(frozen=True, kw_only=True)
+class TDLearningConfig(LearnerConfig):
+    """Settings of TDLearning."""
+
+    on_a_table: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_reading_of_values(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QLearningConfig(ActionValueConfig):
+    """Settings of QLearning."""
+
+    on_a_table: ClassVar[bool] = True
+
+    exploration: Literal["epsilon", "curiosity"] = "epsilon"
+    """How it explores: by random actions with probability epsilon, as in the paper, or by expeditions to what it knows least
+    (curiosity.py), whose share falls with time."""
+    replay_capacity: int = 0
+    """The number of last transitions of which one is learnt from again at every step; 0 for none, as in the paper. Only with
+    bootstrap="greedy"."""
+    least_exploration: float = 0.0
+    """The share of expeditions that remains for ever; above 0 for a world that changes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("exploration", self.exploration, ("epsilon", "curiosity"))
+        self._number("least_exploration", 0.0, 1.0)
+        self._count("replay_capacity", 0)
+        if self.replay_capacity and (self.bootstrap != "greedy" or self.rule_row.average_is_read_from_values):
+            raise ValueError(
+                f"replay_capacity is for bootstrap='greedy' and rules other than 'rvi', got bootstrap={self.bootstrap!r} and "
+                f"rule={self.rule!r}. Set replay_capacity=0."
+            )
