@@ -20,7 +20,7 @@ help: ## this list
 setup: $(VENV)/.all ## create .venv and install the project with all extras
 
 test: $(VENV)/.dev ## run the tests (ARGS="-k redpill -x" to choose)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev ## lint, formatting and types
 	$(BIN)/ruff check .
