@@ -13,8 +13,10 @@ from perstep.agents import (
     load,
     make_agent,
 )
+from perstep.agents.callbacks import CheckpointCallback, EvalCallback, EveryCallback
 from perstep.agents.doubts import Doubt, DoubtWarning
 from perstep.algorithms import ALGORITHMS
+from perstep.comparison import Comparison, compare
 from perstep.distribution import Distribution, ThinTail
 from perstep.environments import FiniteMDP, GaussianRewards
 from perstep.schedules import Decay, assumptions
@@ -25,12 +27,16 @@ __all__ = [
     "ALGORITHMS",
     "ActorCritic",
     "Agent",
+    "CheckpointCallback",
+    "Comparison",
     "Decay",
     "DeepQ",
     "Distribution",
     "Doubt",
     "DoubtWarning",
+    "EvalCallback",
     "Evaluation",
+    "EveryCallback",
     "FiniteMDP",
     "GaussianRewards",
     "QLearning",
@@ -39,6 +45,7 @@ __all__ = [
     "ThinTail",
     "TileQ",
     "assumptions",
+    "compare",
     "learn_together",
     "load",
     "make_agent",

@@ -12,12 +12,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final, overload
+from typing import TYPE_CHECKING, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep.quantiles import levels
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
 
@@ -222,6 +226,25 @@ class Distribution:
         below = self.cdf(edges)
         below[0] = self.cdf(np.nextafter(edges[0], -np.inf))
         return np.diff(below) / np.diff(edges), edges
+
+    def frame(self, levels: Sequence[float] = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)) -> polars.DataFrame:
+        """Quantiles and CVaR at some levels, as a table: level, quantile, cvar, and their standard errors where they are known."""
+        import polars
+
+        p = _probabilities(levels, "level", zero_allowed=False)
+        columns = {"level": p, "quantile": self._quantiles(p), "cvar": self._cvars(p)}
+        if self.num_samples is not None:
+            columns |= {"quantile_error": self.quantile_error(p), "cvar_error": self.cvar_error(p)}
+        return polars.DataFrame(columns)
+
+    def plot(self, ax: Axes | None = None, label: str | None = None) -> Axes:
+        """A picture: chances of single rewards or a density, the mean, and the mean of the worst 5 % of the steps.
+
+        `ax`: matplotlib axes to draw into; otherwise a new figure, which `.figure.savefig(path)` writes.
+        """
+        from perstep.figures.answers import distribution
+
+        return distribution(self, ax, label)
 
     def __repr__(self) -> str:
         shown = (0.05, 0.25, 0.5, 0.75, 0.95)

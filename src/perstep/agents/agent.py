@@ -13,19 +13,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep import rules, storage
 from perstep.agents.arrays import check_cursor, check_sketch, fill, flatten, put, within
+from perstep.agents.callbacks import Callback, call, callbacks_of, next_call, whole
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
+from perstep.habits import LEARN_ARGUMENTS, METHODS
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.progress import Bar
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
 Floats = NDArray[np.float64]
-Callback = Callable[[Any], bool | None]
 
 FORMAT = 4  # of saved files
 FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
@@ -91,10 +92,11 @@ class Agent(ABC):
 
     Config: ClassVar[type[LearnerConfig]]
     _hooks: Any  # the AgentHooks of its learner
+    _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         self.config = config
-        self._opened = open_world(env)
+        self._opened = open_world(env, self._reads_vectors)
         self.steps = 0
         """The number of steps learnt so far."""
         self.snapshots: list[Snapshot] = []
@@ -150,17 +152,21 @@ class Agent(ABC):
         num_steps: int,
         *,
         progress: bool | None = None,
-        callback: Callback | None = None,
+        callback: Callback | Iterable[Callback] | None = None,
         snapshot_at: Iterable[int] = (),
+        **elsewhere: Never,
     ) -> Self:
         """Learn for `num_steps` more steps; call again to go on.
 
         `progress`: show a progress bar always (True), never (False), or on a terminal when it takes long (None).
-        `callback(agent)` is called several times a second; learning stops when it returns False. `snapshot_at`: step numbers
-        (0 is the beginning) at which to keep a copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
+        `callback(agent)` is called several times a second, and an `EvalCallback` or `CheckpointCallback` every so many steps; give
+        one or several. Learning stops when one returns False. `snapshot_at`: step numbers (0 is the beginning) at which to keep a
+        copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
         """
+        for name in elsewhere:
+            raise TypeError(f"learn has no argument {name!r}. {LEARN_ARGUMENTS.get(name, 'See help(agent.learn).')}")
         with _alone(self):
-            self._learn(num_steps, progress, callback, snapshot_at)
+            self._learn(whole("num_steps", num_steps, 0), progress, callbacks_of(callback), snapshot_at)
         if not self.may_diverge and (found := self.check()):
             more = f" ({len(found) - 1} more: agent.check())" if len(found) > 1 else ""
             warnings.warn(f"{found[0]}{more}", DoubtWarning, stacklevel=2)
@@ -174,9 +180,9 @@ class Agent(ABC):
         return doubts(self)
 
     def _learn(
-        self, num_steps: int, progress: bool | None, callback: Callback | None, snapshot_at: Iterable[int]
+        self, num_steps: int, progress: bool | None, callbacks: list[Callback], snapshot_at: Iterable[int]
     ) -> Self:
-        end = self.steps + count("num_steps", num_steps, 0)
+        end = self.steps + num_steps
         named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
         wanted = sorted({step for step in named if self.steps <= step <= end})
         chunk = FIRST_CHUNK
@@ -188,7 +194,9 @@ class Agent(ABC):
                 if self.steps >= end:
                     return self
                 begin = time.perf_counter()
-                span = min(chunk, (wanted[0] if wanted else end) - self.steps)
+                before = self.steps
+                stop = min(next_call(callbacks, before, end), wanted[0] if wanted else end, end)
+                span = min(chunk, stop - before)
                 with deferred_signals() as received:  # inside a chunk, estimates and number of steps may not agree
                     self._advance(span)
                 raise_again(received)
@@ -197,7 +205,7 @@ class Agent(ABC):
                 if span == chunk:
                     speed = span / max(time.perf_counter() - begin, 1e-6)
                     chunk = int(min(max(speed * PULSE, 1), 10 * chunk))
-                if callback is not None and callback(self) is False:
+                if not call(callbacks, self, before):
                     return self
                 bar.update(num_steps - (end - self.steps), f"average reward {self.average_reward:.4g}")
 
@@ -284,6 +292,23 @@ class Agent(ABC):
         }
         storage.write(path, arrays, metadata)
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: World | None = None) -> Self:
+        """`perstep.load`, for a file of this kind of agent."""
+        from perstep.agents.files import load
+
+        if not isinstance(agent := load(path, env), cls):
+            raise TypeError(
+                f"{path} holds a {type(agent).__name__}, not a {cls.__name__}. Use perstep.load, which reads all."
+            )
+        return agent
+
+    if not TYPE_CHECKING:  # a type checker should go on to refuse such names
+
+        def __getattr__(self, name: str) -> Never:
+            """Only for what an agent has not got: the sentence for a name of another library."""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}. {METHODS.get(name, '')}".rstrip())
+
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
         """Follow the current policy for a budget of steps without learning. `deterministic`: no exploration. `seed`: for the
         actions and the world; by default that of the agent.
@@ -291,7 +316,7 @@ class Agent(ABC):
         A Gymnasium world is made a second time from its id and settings. Where that is not possible, the agent's own world is
         used, and learning then goes on from a fresh reset.
         """
-        num_steps = count("num_steps", num_steps, 1)
+        num_steps = whole("num_steps", num_steps, 1)
         seed = None if seed is None else count("seed", seed, 0)
         generator = make_generator(self.config.seed if seed is None else seed, 2)
         room = np.full(min(num_steps, KEPT_REWARDS), np.nan)

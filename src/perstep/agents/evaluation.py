@@ -26,6 +26,16 @@ class Evaluation:
     num_steps: int
     """The number of steps taken."""
 
+    @property
+    def average_reward_error(self) -> float:
+        """The standard error of the average reward; rewards that follow each other are not independent, and count as fewer."""
+        return self.reward_distribution.mean_error
+
+    def __str__(self) -> str:
+        episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
+        error = self.average_reward_error
+        return f"{self.average_reward:.5g} ± {error:.2g} per step over {self.num_steps:,} steps{episodes}"
+
     @classmethod
     def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:
         """From the sum of all rewards and those that were kept; places that were not filled are NaN."""

@@ -29,7 +29,7 @@ from perstep.deep.observations import Observations, observations_of
 from perstep.deep.replay import Replay
 from perstep.deep.stream import Stream, take_in
 from perstep.environments.gym_env import FiniteMDPEnv
-from perstep.environments.spaces import Numbering, discrete_actions, numbering
+from perstep.environments.spaces import Numbering, as_flat, discrete_actions, flattened, numbering
 from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
@@ -54,6 +54,7 @@ class NetworkAgent(Agent):
 
     def __init__(self, env: World | Absent, config: DeepQConfig) -> None:
         make_learner = self._learner_class()
+        env = flattened(env) if is_vector(env) else env
         super().__init__(Absent(_vector_name(env), {}) if is_vector(env) else env, config)
         self._vector_world = VectorWorld(env, self._ends, config.seed) if is_vector(env) else None
         if self.mdp is not None:
@@ -95,6 +96,11 @@ class NetworkAgent(Agent):
         """None: the loop of an agent with a network is plain Python, in finite MDPs too."""
 
     @property
+    def network(self) -> Any:
+        """The network as a PyTorch module. Its values are in units of the rewards seen."""
+        return self._network.online
+
+    @property
     def updates(self) -> int:
         """The number of minibatches learnt from so far."""
         return self._network.updates
@@ -103,11 +109,10 @@ class NetworkAgent(Agent):
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
-        points = self._observations.keep(observation)
+        points = self._observations.keep(as_flat(self._opened.env, observation))
         single = points.shape == self._observations.shape
         chosen = self._choose(points[None] if single else points, self._prediction_generator, deterministic)
-        actions = [self._actions.point(int(action)) for action in chosen]
-        return (actions[0] if single else np.array(actions)), None
+        return (self._actions.point(int(chosen[0])) if single else self._actions.points(chosen)), None
 
     def save(self, path: str | os.PathLike[str], *, replay: bool = True) -> None:
         """As for every agent. `replay=False` leaves the replay out: a small file, from which learning goes on with an empty one."""
@@ -134,7 +139,7 @@ class NetworkAgent(Agent):
 
     def _one(self, observation: Any) -> NDArray[np.float64]:
         """The n numbers of every action for one observation, (A, n)."""
-        point = self._observations.keep(observation)
+        point = self._observations.keep(as_flat(self._opened.env, observation))
         if point.shape != self._observations.shape:
             raise ValueError(
                 f"One observation of shape {self._observations.shape} was expected, got {point.shape}. Ask for one at a time."

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class TabularAgent(Agent):
     """An agent with a row of values for every state."""
 
+    _reads_vectors = False
     _control: ClassVar[bool]  # whether it has a column for every action
     _learner_number: int  # for compiled code
     _behaviour: Behaviour  # how it acts while it learns, for compiled code
@@ -92,8 +93,7 @@ class TabularAgent(Agent):
             chosen = rows.argmax(axis=1)
         else:
             chosen = np.array([draw(row, self._prediction_generator) for row in rows], np.int64)
-        points = [self._actions.point(int(action)) for action in chosen]
-        return (points[0] if numbers.ndim == 0 else np.array(points)), None
+        return (self._actions.point(int(chosen[0])) if numbers.ndim == 0 else self._actions.points(chosen)), None
 
     def _entries(self, column_array: NDArray[Any]) -> NDArray[Any]:
         """Without the column axis for prediction, which has one column."""

@@ -23,7 +23,7 @@ from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import TileConfig
 from perstep.environments.motion import Motion
-from perstep.environments.spaces import Numbering, discrete_actions
+from perstep.environments.spaces import Numbering, as_flat, discrete_actions
 from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
@@ -84,7 +84,7 @@ class TileAgent(Agent):
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
-        points = np.asarray(observation, np.float64)
+        points = np.asarray(as_flat(self._opened.env, observation), np.float64)
         if points.shape != self._shape and points.shape[1:] != self._shape:
             raise ValueError(
                 f"An observation must have shape {self._shape}, and a batch one more axis in front, got {points.shape}."
@@ -154,7 +154,7 @@ class TileAgent(Agent):
 
     def _read(self, observation: Any) -> Floats:
         """The observation as tile coding reads it."""
-        point = np.asarray(observation, np.float64)
+        point = np.asarray(as_flat(self._opened.env, observation), np.float64)
         if point.shape != self._shape or np.isnan(point).any():
             raise ValueError(
                 f"After {self.steps:,} steps, an observation must be {self._shape} numbers, as the world's space says, got "

@@ -18,6 +18,7 @@ from perstep.environments.atari import game_of, games
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.motion import Motion, compiled_world
+from perstep.environments.spaces import flattened
 from perstep.environments.world_state import WATCHING, kind, restore, snapshot, time_limit
 from perstep.errors import unknown
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
@@ -62,8 +63,8 @@ class Opened:
     absent: Absent | None = None
 
 
-def open_world(env: World | Absent) -> Opened:
-    """Find what compiled loops can run behind `env`."""
+def open_world(env: World | Absent, flat: bool = False) -> Opened:
+    """Find what compiled loops can run behind `env`. `flat`: composed observations become vectors."""
     import gymnasium
 
     if isinstance(env, FiniteMDP):
@@ -73,15 +74,21 @@ def open_world(env: World | Absent) -> Opened:
     if isinstance(env, str):
         env = make(env)
     if not isinstance(env, gymnasium.Env):
+        old = callable(getattr(env, "step", None)) and callable(getattr(env, "reset", None))
+        hint = (
+            " Let its class inherit from gymnasium.Env; for a world of the old gym package use shimmy: "
+            "gymnasium.make('GymV21Environment-v0', env=world)."
+        )
         raise TypeError(
             f"A world must be a Gymnasium environment, its id or a perstep.FiniteMDP, got {type(env).__name__}."
+            f"{hint if old else ''}"
         )
     inner: Any = env
     while kind(inner) in WATCHING:
         inner = inner.env
     if type(inner) is FiniteMDPEnv:
         return Opened(mdp=inner.mdp)
-    return Opened(env=env, motion=compiled_world(env))
+    return Opened(env=flattened(env) if flat else env, motion=compiled_world(env))
 
 
 def make(name: str, **settings: Any) -> Any:

@@ -10,24 +10,10 @@ from typing import Any, ClassVar, Literal, Self
 from perstep import presets
 from perstep.config.checks import choice, count, number, switch
 from perstep.errors import UnknownName, unknown
+from perstep.habits import instead_of
 from perstep.policies import BOOTSTRAPS
 from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
 from perstep.schedules import Decay, as_decay
-
-CALLED_ELSEWHERE = {
-    "gamma": "discount",
-    "learning_rate": "step_size",
-    "alpha": "step_size",
-    "buffer_size": "replay_capacity",
-    "train_freq": "update_every",
-    "tau": "target_step_size",
-    "exploration_final_eps": "epsilon",
-    "exploration_initial_eps": "initial_epsilon",
-    "n_quantiles": "num_quantiles",
-    "max_grad_norm": "gradient_clip",
-}
-"""Names of settings in other libraries → ours."""
-
 
 OVERRIDES = {
     "reward_ratio": ("reward_step_size",),
@@ -240,8 +226,8 @@ class LearnerConfig:
         for name in settings:
             if name not in names:
                 owner = f"setting of {cls.__name__.removesuffix('Config')},"
-                if (ours := CALLED_ELSEWHERE.get(name)) in names:
-                    raise UnknownName(f"There is no {owner} {name!r}: it is called {ours!r} here.")
+                if (instead := instead_of(name, names)) is not None:
+                    raise UnknownName(f"There is no {owner} {name!r}: {instead}")
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
         choice("preset", settings.get("preset", presets.DEFAULT), presets.PRESETS)
         return cls(**cls.preset_settings(settings))

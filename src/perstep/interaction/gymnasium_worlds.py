@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.environments.world_state import kinds
+from perstep.environments.world_state import fingerprint, kinds
 from perstep.interaction.behaviour import AdaptiveCost, Ends, finite
 
 
@@ -41,6 +42,7 @@ class GymnasiumWorld:
         self.point: Any = None  # where the agent is; None before the first reset
         self.action: Any = None  # chosen there and not yet taken
         self.episode_return = 0.0  # sum of the rewards since the last reset
+        self._left_as: int | None = None  # the world's fingerprint after the agent's last step
 
     @property
     def reset_cost(self) -> float:
@@ -49,12 +51,20 @@ class GymnasiumWorld:
 
     def reset(self) -> Any:
         """The first observation of an episode."""
-        observation, _ = self.env.reset(seed=self.seed)
+        observation = first_observation(self.env, self.seed)
         self.seed, self.episode_return = None, 0.0
         return observation
 
     def learn(self, hooks: Hooks, clock: int, num_steps: int) -> None:
         """Learn from `num_steps` transitions. An end is an ordinary transition to the next start; a truncation is none."""
+        if self.point is not None and moved(self.env, self._left_as):
+            self.point = self.action = None
+        try:
+            self._learn(hooks, clock, num_steps)
+        finally:
+            self._left_as = fingerprint(self.env)
+
+    def _learn(self, hooks: Hooks, clock: int, num_steps: int) -> None:
         if self.point is None:
             self.point = hooks.read(self.reset())
             self.action = None
@@ -62,7 +72,7 @@ class GymnasiumWorld:
             self.action = hooks.act(self.point)
         for moment in range(clock, clock + num_steps):
             try:
-                observation, reward, terminated, truncated, _ = self.env.step(self.action)
+                observation, reward, terminated, truncated, _ = whole_step(self.env.step(self.action))
                 reward = finite(reward, moment)
                 next_point = resume = hooks.read(observation)
                 self.episode_return += reward
@@ -105,16 +115,58 @@ class GymnasiumWorld:
         if env is self.env:  # whatever happens below, learning goes on from a reset
             self.point = self.action = None
         rewards, returns, episode = np.zeros(num_steps), [], 0.0
-        observation, _ = env.reset(seed=self.first_seed if seed is None else seed)
+        observation = first_observation(env, self.first_seed if seed is None else seed)
         for moment in range(num_steps):
-            observation, reward, terminated, truncated, _ = env.step(choose(observation))
+            observation, reward, terminated, truncated, _ = whole_step(env.step(choose(observation)))
             value = finite(reward, moment)
             episode += value
             rewards[moment] = value - (self.reset_cost if terminated else 0.0)
             if terminated or truncated:
                 returns.append(episode)
                 episode = 0.0
-                observation, _ = env.reset()
+                observation = first_observation(env, None)
         if env is not self.env:
             env.close()
         return rewards, np.array(returns)
+
+
+def moved(env: Any, left_as: int | None) -> bool:
+    """Whether a world is no longer as an agent left it, which the caller of `learn` is told."""
+    if left_as is None or fingerprint(env) == left_as:
+        return False
+    warnings.warn(
+        "The world has moved since this agent's last step: another agent, or a call of env.reset or env.step, has used it. "
+        "Learning goes on from a fresh reset. Give every agent a world of its own.",
+        stacklevel=6,
+    )
+    return True
+
+
+def whole_step(result: Any) -> Any:
+    """What a step returned, refused where it is not Gymnasium's five values."""
+    if isinstance(result, tuple) and len(result) == 5:
+        return result
+    got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+    raise TypeError(
+        f"step() must return (observation, reward, terminated, truncated, info), got {got}. The four values of old gym have one "
+        "`done`: return terminated (a true end) and truncated (a time limit) instead, or, for a world of the old package, use "
+        "shimmy: gymnasium.make('GymV21Environment-v0', env=world)."
+    )
+
+
+def first_observation(env: Any, seed: int | None) -> Any:
+    """The first observation of an episode."""
+    try:
+        result = env.reset(seed=seed)
+    except TypeError as error:
+        if "unexpected keyword argument 'seed'" not in str(error):
+            raise
+        raise TypeError(
+            "reset() must take a seed, as in def reset(self, *, seed=None, options=None), but this world's does not. Add it, and "
+            "call super().reset(seed=seed), so that a run can be repeated."
+        ) from error
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
+        return result[0]
+    raise TypeError(
+        f"reset() must return (observation, info) with a dictionary as info, got {result!r}. Return observation, {{}} in the world."
+    )

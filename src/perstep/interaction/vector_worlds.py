@@ -13,7 +13,10 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.environments.spaces import discrete_actions
+from perstep.environments.world_state import fingerprint
 from perstep.interaction.behaviour import Ends, finite
+from perstep.interaction.gymnasium_worlds import moved
 
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
 
@@ -77,10 +80,12 @@ class VectorWorld:
         self.env = env
         self.num_envs = int(env.num_envs)
         self.mode = autoreset_mode(env)
+        self._actions = discrete_actions(env.single_action_space, "DeepQ")
         self.ends = ends
         self.first_seed = seed
         self.seed: int | None = seed  # of the first reset for learning only
         self.points: NDArray[Any] | None = None  # where the environments are, (E, *shape); None before the first reset
+        self._left_as: int | None = None  # the fingerprint of the environments after the agent's last step
         self._returns = np.zeros(self.num_envs)  # sums of the rewards since the last resets
         # For NEXT_STEP: which episodes ended in the last step, and their last transitions, which wait for the next start.
         self._over = np.zeros(self.num_envs, np.bool_)
@@ -88,6 +93,14 @@ class VectorWorld:
 
     def learn(self, hooks: VectorHooks, clock: int, num_steps: int) -> None:
         """Learn from at least `num_steps` transitions, in whole steps of all environments."""
+        if self.points is not None and moved(self.env, self._left_as):
+            self.points = None
+        try:
+            self._learn(hooks, clock, num_steps)
+        finally:
+            self._left_as = fingerprint(self.env)
+
+    def _learn(self, hooks: VectorHooks, clock: int, num_steps: int) -> None:
         if self.points is None:
             self.points = hooks.read(self.reset(self.seed))
             self.seed = None
@@ -151,8 +164,7 @@ class VectorWorld:
         self, read: Callable[[Any], NDArray[Any]], actions: NDArray[np.int64], moment: int
     ) -> Iterator[Transition]:
         """One step of all environments: the transitions that it completes, in order. `self.points` moves along."""
-        start = int(getattr(self.env.single_action_space, "start", 0))
-        observations, given, terminated, truncated, info = self.env.step(actions + start)
+        observations, given, terminated, truncated, info = self.env.step(self._actions.points(actions))
         points = np.array(read(observations))  # a copy: environments may write the next step to the same memory
         costs = np.where(terminated, self.ends.reset_cost, 0.0)
         rewards = [finite(reward, moment) - cost for reward, cost in zip(given, costs, strict=True)]

@@ -20,6 +20,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from perstep.algorithms import ALGORITHMS, Algorithm
 from perstep.config import choice
+from perstep.habits import SETTINGS
 from perstep.presets import PRESETS
 from perstep.schedules import Decay
 from perstep.training.evaluation import EVALUATION_STEPS, EvaluationPlan
@@ -157,7 +158,9 @@ def parsed(
     for word in words:
         flag = word.partition("=")[0].replace("_", "-")
         if flag.startswith("--") and flag not in known and flag.replace("--no-", "--") not in known:
-            raise ValueError(f"{command} has no flag {flag}.{nearest(flag, known)} See {command} --help.")
+            elsewhere = SETTINGS.get(flag[2:].replace("-", "_"), "").replace("_", "-")
+            meant = f" It is called --{elsewhere} here." if f"--{elsewhere}" in known else nearest(flag, known)
+            raise ValueError(f"{command} has no flag {flag}.{meant} See {command} --help.")
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -1,0 +1,127 @@
+"""What `learn` calls on its way: any function of the agent, and objects that are called every so many steps."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from perstep.config import count
+
+if TYPE_CHECKING:
+    from perstep.agents.agent import Agent
+    from perstep.agents.evaluation import Evaluation
+
+
+class EveryCallback(ABC):
+    """Called during `learn` whenever the number of steps reaches a multiple of `every`. Learning stops if it returns False."""
+
+    def __init__(self, every: int) -> None:
+        self.every = whole("every", every, 1)
+
+    @abstractmethod
+    def __call__(self, agent: Any) -> bool | None:
+        """Look at the agent."""
+
+
+Callback: TypeAlias = Callable[[Any], bool | None] | EveryCallback
+
+
+@final
+class EvalCallback(EveryCallback):
+    """Evaluate the policy every `eval_freq` steps, without exploration, and keep the best agent so far.
+
+    Each time, the agent follows its policy for `num_steps` steps in a copy of its world, as `agent.evaluate` does.
+    `best_model_save_path`: a file for the agent with the largest average reward.
+    """
+
+    def __init__(
+        self,
+        eval_freq: int = 10_000,
+        *,
+        num_steps: int = 10_000,
+        best_model_save_path: str | os.PathLike[str] | None = None,
+        deterministic: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(eval_freq)
+        self.num_steps = whole("num_steps", num_steps, 1)
+        self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
+        self.deterministic = deterministic
+        self.seed = seed
+        self.evaluations: list[tuple[int, Evaluation]] = []
+        """The number of steps and what was found, for every evaluation."""
+
+    @property
+    def best(self) -> tuple[int, Evaluation] | None:
+        """The best evaluation so far and its step."""
+        return max(self.evaluations, key=lambda found: found[1].average_reward, default=None)
+
+    def __call__(self, agent: Agent) -> None:
+        """Evaluate, and save the agent if it is the best one."""
+        found = agent.evaluate(self.num_steps, deterministic=self.deterministic, seed=self.seed)
+        self.evaluations.append((agent.steps, found))
+        if self.best_model_save_path is not None and self.best == self.evaluations[-1]:
+            agent.save(self.best_model_save_path)
+
+
+@final
+class CheckpointCallback(EveryCallback):
+    """Save the agent every `save_freq` steps, as FOLDER/PREFIX_STEPS_steps.safetensors; `keep` of them, or all."""
+
+    def __init__(
+        self,
+        save_freq: int,
+        save_path: str | os.PathLike[str],
+        name_prefix: str = "agent",
+        *,
+        keep: int | None = None,
+    ) -> None:
+        super().__init__(save_freq)
+        self.folder = Path(save_path)
+        self.name_prefix = name_prefix
+        self.keep = None if keep is None else whole("keep", keep, 1)
+        self.saved: list[Path] = []
+        """The files that are there, oldest first."""
+
+    def __call__(self, agent: Agent) -> None:
+        """Save the agent."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{self.name_prefix}_{agent.steps}_steps.safetensors"
+        agent.save(path)
+        self.saved = [*(other for other in self.saved if other != path), path]
+        if self.keep is not None:
+            for old in self.saved[: -self.keep]:
+                old.unlink(missing_ok=True)
+            self.saved = self.saved[-self.keep :]
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """A number of steps, also as 1e6."""
+    return count(name, int(value) if isinstance(value, float) and value.is_integer() else value, least)
+
+
+def callbacks_of(given: Callback | Iterable[Callback] | None) -> list[Callback]:
+    """One callback, several, or none, as a list."""
+    found = [] if given is None else [given] if callable(given) else list(given)
+    for callback in found:
+        if not callable(callback):
+            hint = " Those of Stable-Baselines3 work with its own agents only." if hasattr(callback, "on_step") else ""
+            raise TypeError(
+                f"A callback must be a function of the agent, such as perstep.EvalCallback(), got {callback!r}.{hint}"
+            )
+    return found
+
+
+def next_call(callbacks: Sequence[Callback], steps: int, end: int) -> int:
+    """The next number of steps at which a callback is due, at most `end`."""
+    return min((steps - steps % c.every + c.every for c in callbacks if isinstance(c, EveryCallback)), default=end)
+
+
+def call(callbacks: Sequence[Callback], agent: Any, before: int) -> bool:
+    """Call whatever is due after the agent has come from `before` steps to here; False if learning is to stop."""
+    due = [c for c in callbacks if not isinstance(c, EveryCallback) or agent.steps // c.every > before // c.every]
+    answers = [callback(agent) for callback in due]
+    return not any(answer is False for answer in answers)

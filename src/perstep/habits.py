@@ -1,0 +1,74 @@
+"""Names that people bring from other libraries, above all Stable-Baselines3, and what they are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+SETTINGS: Mapping[str, str] = {
+    "gamma": "discount",
+    "learning_rate": "step_size",
+    "lr": "step_size",
+    "alpha": "step_size",
+    "buffer_size": "replay_capacity",
+    "train_freq": "update_every",
+    "tau": "target_step_size",
+    "exploration_final_eps": "epsilon",
+    "exploration_initial_eps": "initial_epsilon",
+    "n_quantiles": "num_quantiles",
+    "n_steps": "return_steps",
+    "max_grad_norm": "gradient_clip",
+    "net_arch": "hidden",
+}
+"""Settings with another name here."""
+
+SENTENCES: Mapping[str, str] = {
+    "policy": "The network is chosen by the observations; network and hidden change it.",
+    "policy_kwargs": "The sizes of the layers are hidden=(256, 256), the step of Adam is step_size.",
+    "verbose": "learn(progress=True) shows a bar, agent.check() says what is wrong.",
+    "exploration_fraction": "epsilon_steps is the number of steps in which ε falls.",
+    "exploration_rate": "epsilon is its final value and epsilon_steps the number of steps until then.",
+    "target_update_interval": "The target network follows at every update, by target_step_size.",
+    "gradient_steps": "There is one minibatch every update_every steps.",
+    "tensorboard_log": "perstep train writes TensorBoard files into its folder.",
+    "optimizer_class": "Networks learn with Adam.",
+    "ent_coef": "There is no entropy bonus.",
+    "gae_lambda": "There are no traces.",
+    "n_envs": "Give a vector environment: gymnasium.make_vec(id, num_envs=8).",
+    "total_timesteps": "It is an argument of learn: agent.learn(num_steps).",
+}
+"""Settings that have no counterpart, and what to do instead."""
+
+LEARN_ARGUMENTS: Mapping[str, str] = {
+    "total_timesteps": "It is called num_steps: learn(100_000).",
+    "progress_bar": "It is called progress: learn(100_000, progress=True).",
+    "log_interval": "agent.history has the averages of every window, whatever is shown.",
+    "tb_log_name": "perstep train writes TensorBoard files into its folder.",
+    "reset_num_timesteps": "learn always goes on; make a new agent to begin again.",
+    "eval_freq": "Give callback=perstep.EvalCallback(eval_freq=10_000).",
+}
+"""Arguments of `learn` elsewhere."""
+
+METHODS: Mapping[str, str] = {
+    "set_env": "Save the agent and load it into the other world: perstep.load(path, env=env).",
+    "get_env": "The world is the one that you gave; agent.mdp is the finite MDP, if it is one.",
+    "get_parameters": "agent.network is the PyTorch module of a DeepQ; tables have all_action_values.",
+    "set_parameters": "agent.network.load_state_dict(...) sets the weights of a DeepQ; perstep.load reads a whole agent.",
+    "save_replay_buffer": "agent.save(path) keeps the replay too; replay=False leaves it out.",
+    "load_replay_buffer": "perstep.load(path) reads the replay with the agent.",
+    "evaluate_policy": "agent.evaluate(num_steps) follows the policy for a budget of steps.",
+    "train": "learn(num_steps) takes steps and learns from them.",
+    "fit": "learn(num_steps) takes steps and learns from them.",
+    "replay_buffer": "It is private; agent.config.replay_capacity is its size.",
+    "num_timesteps": "It is called steps: agent.steps.",
+    "observation_space": "It is that of the world that you gave.",
+    "action_space": "It is that of the world that you gave.",
+}
+"""Methods and attributes of agents elsewhere."""
+
+
+def instead_of(name: str, known: Iterable[str]) -> str | None:
+    """A sentence about a setting of another library; None for a name that means nothing here."""
+    if (ours := SETTINGS.get(name, "")) in known:
+        return f"it is called {ours!r} here."
+    sentence = SENTENCES.get(name)
+    return None if sentence is None else f"{sentence[0].lower()}{sentence[1:]}"
