@@ -106,7 +106,7 @@ def restore(env: Any, taken: dict[str, Any]) -> bool:
     return True
 
 
-PLAIN = (bool, int, float, str, np.generic, type(None))
+PLAIN = (bool, int, float, str, np.generic)
 LONGEST = 1_000  # items of a list that are looked at
 
 
