@@ -104,6 +104,8 @@ def _run(words: list[str]) -> int:
         "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce, "sweep": sweep,
         "report": report,
     }  # fmt: skip
+    if (here := os.getcwd()) not in sys.path:  # behind everything else: a world of one's own is named as my_world:Id
+        sys.path.append(here)
     if words[0] not in commands:
         from perstep.errors import unknown
 
@@ -245,6 +247,7 @@ def evaluate(words: list[str]) -> int:
 
     from perstep import run_view, training
     from perstep.agents import load
+    from perstep.agents.worlds import Absent
     from perstep.training.flags import pairs, parsed
 
     flags = parsed(EvaluateFlags, "perstep evaluate", words, also=("gif", "gif_steps"))
@@ -253,6 +256,8 @@ def evaluate(words: list[str]) -> int:
         raise FileNotFoundError(f"{flags.run} contains no {training.AGENT}. Give the folder of a training run.")
     env = None if flags.world is None else training.make_world(flags.world, pairs(flags.world_settings))
     agent = load(path, env)
+    if isinstance(absent := agent._opened.absent, Absent) and flags.run.is_dir():
+        raise ValueError(_with_its_world(flags.run, absent.name))
     if flags.video is not None:
         from perstep.training.video import record_video  # imports Pillow, which other evaluations do not need
 
@@ -268,6 +273,17 @@ def evaluate(words: list[str]) -> int:
         if flags.video is not None:
             console.print(f"[dim]{flags.video}[/]", soft_wrap=True, highlight=False)
     return 0
+
+
+def _with_its_world(folder: Path, name: str) -> str:
+    """What to say of a run in a world whose module nothing has imported: a file alone never makes us import one."""
+    from perstep import training
+
+    spec = training.read_record(folder)
+    settings = [f"{key}={json.dumps(value)}" for key, value in (spec.get("world_settings") or {}).items()]
+    more = ["--world-settings", *settings] if settings else []
+    command = shlex.join(["perstep", "evaluate", str(folder), "--world", str(spec.get("world", name)), *more])
+    return f"This run is in a world of your own, {spec.get('world', name)}, which a file alone cannot bring. Use: {command}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import math
 import re
+import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from perstep.environments.mdp import FiniteMDP
 from perstep.environments.motion import Motion, compiled_world
 from perstep.environments.spaces import flattened
 from perstep.environments.world_state import WATCHING, kind, restore, snapshot, time_limit
-from perstep.errors import unknown
+from perstep.errors import UnknownName
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.randomness import make_generator
 from perstep.storage import Arrays, BadFile
@@ -30,12 +32,13 @@ if TYPE_CHECKING:
 
     World: TypeAlias = str | gymnasium.Env[Any, Any] | FiniteMDP
 
+VERSION = re.compile(r"-v\d+$")
 RESETS = 4  # purpose of the generators that give the seeds of resets after a load
 FRESH = "from a fresh reset"  # how a world goes on if its state is not known
 TRUSTED = (
     "perstep.",
     "gymnasium.envs.",
-)  # modules that a world named in a file may come from: nothing else is imported
+)  # modules that a world named in a file may be imported from
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,41 @@ def make(name: str, **settings: Any) -> Any:
         return gymnasium.make(name, **settings)
     except gymnasium.error.DeprecatedEnv as error:
         raise ValueError(f"{error}") from error
+    except ModuleNotFoundError as error:
+        module = name.partition(":")[0]
+        if ":" not in name or f"No module named {module!r}" not in str(error):
+            raise
+        raise ImportError(
+            f"There is no module {module!r} to import for the world {name}. Run in the folder of {module}.py, or install it."
+        ) from error
     except gymnasium.error.Error as error:
         if name.split(":")[-1] in gymnasium.registry:  # it exists; something else is missing
             raise
-        raise unknown("world", name, [*gymnasium.registry]) from error
+        raise no_world(name) from error
+
+
+def no_world(name: str) -> UnknownName:
+    """The error for an id that nothing has registered."""
+    import gymnasium
+
+    known = {VERSION.sub("", world): world for world in gymnasium.registry}  # of several versions the newest
+    near = difflib.get_close_matches(VERSION.sub("", name), known, n=1, cutoff=0.7)
+    meant = f" Did you mean {known[near[0]]!r}?" if near else ""
+    if ":" in name:
+        module, _, world = name.partition(":")
+        return UnknownName(
+            f"There is no world {world!r} after importing {module}.{meant} Register it there, with gymnasium.register."
+        )
+    return UnknownName(
+        f"There is no world {name!r}.{meant} Give the id of a Gymnasium environment; one that my_world.py registers is "
+        f"my_world:{name.rpartition('/')[2]}. `perstep list` shows those of perstep."
+    )
+
+
+def _is_here(entry_point: Any) -> bool:
+    """Whether a world that a file names may be made: it is one of ours or of Gymnasium, or its module is imported already."""
+    module = entry_point.partition(":")[0] if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
+    return f"{module}.".startswith(TRUSTED) or module in sys.modules
 
 
 def _refuse_old_id(name: str) -> None:
@@ -162,7 +196,7 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
             raise BadFile(f"The file's MDP is damaged: {error}") from error
     absent = Absent(str(about.get("name", "a world without a name")), dict(about.get("spaces") or {}))
     spec = gymnasium.registry.get(absent.name)
-    if spec is None or "kwargs" not in about or not str(spec.entry_point).startswith(TRUSTED):
+    if spec is None or "kwargs" not in about or not _is_here(spec.entry_point):
         return absent
     try:
         return make(absent.name, max_episode_steps=about.get("time_limit"), **about["kwargs"])  # type: ignore[no-any-return]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
 import json
@@ -18,7 +17,7 @@ from perstep.agents.lattice import make_agent
 from perstep.agents.worlds import make
 from perstep.algorithms import algorithm
 from perstep.config import LearnerConfig
-from perstep.errors import UnknownName, unknown
+from perstep.errors import unknown
 from perstep.storage import BadFile
 
 UNEXPECTED = re.compile(
@@ -104,16 +103,6 @@ def make_world(name: str, settings: dict[str, Any]) -> Any:
 
     try:
         return make(name, **settings)
-    except UnknownName as error:
-        if not str(error).startswith(
-            ("There is no world", "There is no game")
-        ):  # a setting of the world is unknown, not the world
-            raise
-        near = difflib.get_close_matches(name, gymnasium.registry, n=1, cutoff=0.5)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise UnknownName(
-            f"There is no world {name!r}.{meant} Give the id of a Gymnasium environment; `perstep list` shows those of perstep."
-        ) from error
     except TypeError as error:
         if (found := UNEXPECTED.search(str(error))) is None:
             raise
