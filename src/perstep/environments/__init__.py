@@ -20,12 +20,14 @@ from perstep.environments.operations import (
     tandem_queue,
 )
 from perstep.environments.redpill import red_pill_blue_pill
+from perstep.environments.risk import Frontier
 from perstep.environments.two_loop import two_loop
 
 __all__ = [
     "WORLDS",
     "FiniteMDP",
     "FiniteMDPEnv",
+    "Frontier",
     "GaussianRewards",
     "NotCommunicating",
     "NotUnichain",

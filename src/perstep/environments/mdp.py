@@ -6,6 +6,7 @@ States and actions are numbered from 0. Rewards are fixed, normal, or mixtures o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perstep.config import number
 from perstep.distribution import Floats
-from perstep.environments import exact
+from perstep.environments import exact, risk
 from perstep.environments.exact import Policy, PolicyEvaluation, Solution
 from perstep.environments.finite_world import FiniteWorld, make_world
 from perstep.environments.outcomes import (
@@ -29,6 +31,7 @@ from perstep.environments.outcomes import (
     pack,
     transition_matrix,
 )
+from perstep.environments.risk import Frontier
 
 if TYPE_CHECKING:
     import gymnasium
@@ -199,14 +202,24 @@ class FiniteMDP:
         table = exact.policy_probabilities(policy, self.num_states, self.num_actions, epsilon)
         return exact.evaluate(self.outcomes, table, self.initial, start)
 
-    def solve(self) -> Solution:
+    def solve(self, *, risk_level: float = 1.0) -> Solution:
         """The exact optimal average reward, and a policy that attains it.
+
+        With a `risk_level` τ below 1, the policy whose bad steps are least bad: the largest CVaR, the mean reward of the worst
+        fraction τ of its steps, with an interval that provably holds the optimum.
 
         If parts of the MDP do not communicate, the optimum can depend on the first state. Then only the states reachable from
         `initial` are solved. The other states have the value NaN and, if possible, an action that leads to the solved states.
         Raises `NotCommunicating` if several such parts are reachable from `initial`.
         """
-        return exact.solve(self.outcomes, self.initial)
+        if number("risk_level", risk_level, 0.0, 1.0, above=True) == 1.0:
+            return exact.solve(self.outcomes, self.initial)
+        return risk.solve(self.outcomes, self.initial, risk_level)
+
+    def frontier(self, risk_levels: Sequence[float] | Floats = risk.LEVELS) -> Frontier:
+        """The best policy at each risk level, from the few worst steps to the mean, and what its care costs in the mean."""
+        levels = [number("risk_levels", level, 0.0, 1.0, above=True) for level in risk_levels]
+        return risk.frontier(self.outcomes, self.initial, levels)
 
     def optimality_gap(self, action_values: ArrayLike) -> float:
         """sp(Tq − q) for action values (S, A). The greedy policy earns at most this much less than the optimum (Thm 4.4)."""
