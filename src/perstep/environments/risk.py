@@ -20,7 +20,7 @@ from perstep.environments.exact import Integers, Solution, evaluate, policy_prob
 from perstep.environments.exact import solve as solve_mean
 from perstep.environments.outcomes import Outcomes, expected_rewards, transition_matrix
 from perstep.progress import Bar
-from perstep.rules import BLUE, GREY, ORANGE
+from perstep.rules import BLUE, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,13 +203,11 @@ class Frontier:
         from perstep.drawing import drawn
 
         with drawn(ax) as (figure, axes):
-            axes.plot(self.risk_levels, self.average_rewards, color=GREY, ls="--", marker=".", label="its mean")
-            axes.plot(
-                self.risk_levels, self.cvars, color=BLUE, marker=".", label="CVaR of the best policy at this level"
-            )
-            axes.plot(
-                self.risk_levels, self.neutral_cvars, color=ORANGE, label="CVaR of the policy with the largest mean"
-            )
+            axes.plot(self.risk_levels, self.cvars, color=BLUE, marker=".", label="CVaR of the best policy at this level")
+            axes.plot(self.risk_levels, self.average_rewards, color=BLUE, ls="--", marker=".", label="mean of that policy")
+            every = np.linspace(self.risk_levels[0], self.risk_levels[-1], 200)
+            neutral = self.neutral.cvar(every)
+            axes.plot(every, neutral, color=ORANGE, label="CVaR of the policy with the largest mean")
             axes.set(xlabel="risk level: the worst fraction of the steps that counts", ylabel="reward per step")
             axes.legend()
         return figure
