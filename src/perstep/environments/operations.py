@@ -43,7 +43,7 @@ def service_queue(
         np.stack([down, 1.0 - up - down, up], axis=2),
         successors,
         -costs[:, :, None],
-        initial=np.eye(capacity + 1)[0],
+        initial=np.arange(capacity + 1) == 0,
         name=f"ServiceQueue({capacity})",
     )
 
@@ -78,7 +78,7 @@ def inventory(
         np.broadcast_to(chances, demand.shape),
         left,
         rewards,
-        initial=np.eye(capacity + 1)[0],
+        initial=np.arange(capacity + 1) == 0,
         name=f"Inventory({capacity})",
     )
 
@@ -114,7 +114,7 @@ def perishable_stock(
         np.broadcast_to(chances, shape),
         (fresh_left * (most + 1) + young_left).reshape(shape),
         rewards.reshape(shape),
-        initial=np.eye(shape[0])[0],
+        initial=np.arange(shape[0]) == 0,
         name=f"PerishableStock({most})",
     )
 
@@ -150,7 +150,7 @@ def maintenance(
     rewards[:, RUN], rewards[:, REPAIR], rewards[:, REPLACE] = output - condition, -repair_cost, -replacement_cost
     rewards[broken, RUN] = -failure_cost
     return FiniteMDP.from_outcomes(
-        probability, next_state, rewards[:, :, None], initial=np.eye(num_conditions)[0], name="Maintenance"
+        probability, next_state, rewards[:, :, None], initial=np.arange(num_conditions) == 0, name="Maintenance"
     )
 
 
@@ -217,7 +217,7 @@ def tandem_queue(
         probability.reshape(shape),
         successors.reshape(shape),
         rewards.reshape(*shape[:2], 1),
-        initial=np.eye(row * row)[0],
+        initial=np.arange(row * row) == 0,
         name=f"TandemQueue({capacity})",
     )
 
@@ -256,7 +256,7 @@ def routing(
         probability.reshape(shape),
         successors.reshape(shape),
         -costs.reshape(shape),
-        initial=np.eye(row * row)[0],
+        initial=np.arange(row * row) == 0,
         name=f"Routing({capacity})",
     )
 
