@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
+from linear_programs import optimum_by_linear_program
 from perstep.environments.access_control import access_control
 from perstep.environments.exact import NotCommunicating, NotUnichain, policy_probabilities
 from perstep.environments.far_rewards import river_swim
@@ -24,25 +24,6 @@ from perstep.environments.two_loop import two_loop
 RING = FiniteMDP(
     [[[1, 0, 0], [0, 1, 0]], [[0, 1, 0], [0, 0, 1]], [[0, 0, 1], [1, 0, 0]]], [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]
 )
-
-
-def optimum_by_linear_program(mdp: FiniteMDP, counted: np.ndarray[Any, Any] | None = None) -> float:
-    """max Σ x r over x ≥ 0 with Σ_a x(s, a) = Σ x P(s | ·) and Σ x = 1: long-run shares of pairs, and nothing of ours."""
-    transitions, rewards = mdp.transitions, mdp.expected_rewards
-    if counted is not None:
-        transitions, rewards = transitions[counted][:, :, counted], rewards[counted]
-    num_states, num_actions = rewards.shape
-    leave = np.repeat(np.eye(num_states), num_actions, axis=1)  # (S, S·A)
-    balance = leave - transitions.reshape(-1, num_states).T
-    answer = linprog(
-        -rewards.ravel(),
-        A_eq=np.vstack([balance, np.ones(num_states * num_actions)]),
-        b_eq=np.append(np.zeros(num_states), 1.0),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    assert answer.status == 0, answer.message
-    return float(-answer.fun)
 
 
 def evaluation_by_dense_algebra(mdp: FiniteMDP, policy: np.ndarray[Any, Any]) -> tuple[float, Any, Any]:
