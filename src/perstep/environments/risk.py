@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from perstep.distribution import Distribution, Floats, expected_excess
-from perstep.environments.exact import Integers, Solution, evaluate, policy_probabilities, solve_model
+from perstep.environments.exact import TOLERANCE, Integers, Solution, evaluate, policy_probabilities, solve_model
 from perstep.environments.exact import solve as solve_mean
 from perstep.environments.outcomes import Outcomes, expected_rewards, transition_matrix
 from perstep.progress import Bar
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Risk levels of a frontier, if none are given."""
-TOLERANCE = 1e-9  # width of the proven interval; relative to the rewards if these are large
+PROVABLE = 1e-12  # relative to the rewards over τ; a narrower interval than this is not aimed at
 MOST_INTERVALS = 20_000  # of y; then the proof ends as it is, and the interval says how far it came
 NARROWEST = 1e-13  # relative to the range of y; a narrower interval is not divided
 MEAN_WEIGHT = 1e-6  # of the mean beside CVaR: among policies that are equal in CVaR, the one with the larger mean
@@ -139,7 +139,7 @@ def solve(
     for actions in candidates:
         model.consider(actions)
     first, last = model.range()
-    width = tolerance * max(1.0, float(np.abs(model.means).max()))
+    width = max(tolerance, PROVABLE * float(np.abs(model.means).max()) / risk_level)
     queue = [(-model.bound(first, last), first, last)]  # the largest bound comes first
     high = -queue[0][0]
     with Bar(0, f"risk level {risk_level:g}", unit="intervals") as bar:
@@ -155,13 +155,14 @@ def solve(
                 heapq.heappush(queue, (max(negative, -model.bound(*part)), *part))
     # Of policies that are equally good, the one with the larger mean.
     rewards = model.rewards(model.best.threshold) + MEAN_WEIGHT * expected_rewards(outcomes)
-    model.consider(solve_model(model.matrix, rewards, initial).policy, 1e-3 * width)
+    model.consider(solve_model(model.matrix, rewards, initial).policy, 1e-4 * width)
     best = model.best
     return replace(
         solve_model(model.matrix, model.rewards(best.threshold), initial),
         average_reward=best.rewards.mean,
         policy=best.actions,
         interval=(best.cvar, max(best.cvar, high)),
+        tolerance=tolerance,
         risk_level=risk_level,
         cvar=best.cvar,
         threshold=best.threshold,
@@ -203,8 +204,12 @@ class Frontier:
         from perstep.drawing import drawn
 
         with drawn(ax) as (figure, axes):
-            axes.plot(self.risk_levels, self.cvars, color=BLUE, marker=".", label="CVaR of the best policy at this level")
-            axes.plot(self.risk_levels, self.average_rewards, color=BLUE, ls="--", marker=".", label="mean of that policy")
+            axes.plot(
+                self.risk_levels, self.cvars, color=BLUE, marker=".", label="CVaR of the best policy at this level"
+            )
+            axes.plot(
+                self.risk_levels, self.average_rewards, color=BLUE, ls="--", marker=".", label="mean of that policy"
+            )
             every = np.linspace(self.risk_levels[0], self.risk_levels[-1], 200)
             neutral = self.neutral.cvar(every)
             axes.plot(every, neutral, color=ORANGE, label="CVaR of the policy with the largest mean")
