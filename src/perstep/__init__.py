@@ -19,6 +19,7 @@ from perstep.algorithms import ALGORITHMS
 from perstep.comparison import Comparison, compare
 from perstep.distribution import Distribution, ThinTail
 from perstep.environments import FiniteMDP, GaussianRewards
+from perstep.forecast import Forecast
 from perstep.schedules import Decay, assumptions
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ __all__ = [
     "Evaluation",
     "EveryCallback",
     "FiniteMDP",
+    "Forecast",
     "GaussianRewards",
     "QLearning",
     "Snapshot",
