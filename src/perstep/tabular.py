@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
+from perstep.foresight import SQUARE, VALUE, Foresight, foresee, no_foresight
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
 from perstep.randomness import uniform
 from perstep.rules import (
@@ -30,6 +31,7 @@ from perstep.rules import (
     value_after_end,
     value_of,
 )
+from perstep.schedules import step_size
 
 TD, Q, ANY_Q = 0, 1, 2  # ANY_Q: Q with any bootstrap, and with the average of `rvi`
 
@@ -65,6 +67,7 @@ class LearnerState(NamedTuple):
     reference: NDArray[
         np.int64
     ]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
+    foresight: Foresight = no_foresight(2)  # (S, A, 2)
 
 
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float, curious: bool = False) -> Table:
@@ -121,9 +124,27 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
     return delta
 
 
+@compiled
+def foresee_entry(run: Any, state: Any, column: Any, reward: Any, next_state: Any, best: Any) -> None:
+    """Move what is foreseen from one entry, before its value moves. The end of an episode leads to the next start, masked or
+    not. Not inlined, so that steps without foresight are not slowed down."""
+    entries, values, schedule = run.table, run.foresight.values, run.schedule
+    here, there = values[state, column], values[next_state, best]
+    usual = entries.mood[EXPLORING] == 0 and column == greedy(entries.scores[state])
+    delta, error = foresee(
+        run.foresight.averages, reward, here[VALUE], here[SQUARE], there[VALUE], there[SQUARE], usual
+    )
+    visits = entries.visits[state, column]
+    alpha = step_size(schedule.value_scale, schedule.value_power, schedule.value_delay, visits)
+    here[VALUE] += alpha * delta
+    here[SQUARE] += alpha * error
+
+
 @inlined
 def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_state: Any, masked: Any) -> Any:
     """Estimate V(S), bootstrap V(S′)."""
+    if run.foresight.values.shape[0] > 0:
+        foresee_entry(run, state, 0, reward, next_state, 0)
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, 0]
     return move(rule, run, clock, state, 0, reward, bootstrap, masked, True, True)
 
@@ -144,6 +165,8 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
                             np.int64(memory.places[row, 2]))  # fmt: skip
             r, end = memory.rewards[row], memory.places[row, 3] == 1
         best = greedy(run.table.scores[s_next])
+        if turn == 0 and run.foresight.values.shape[0] > 0:
+            foresee_entry(run, s, a, r, s_next, best)
         bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
         counts = turn == 0 and is_exploiting(run, s, a)
         moved = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
@@ -160,6 +183,8 @@ def any_q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rew
     """As q_learning, with the bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""
     scores = run.table.scores[next_state]
     column = following if kind == SAMPLED else greedy(scores)
+    if run.foresight.values.shape[0] > 0:
+        foresee_entry(run, state, action, reward, next_state, greedy(scores))
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, column]
     if kind == EXPECTED and not masked:
         run.work.mixed[0] = epsilon_greedy_mean(scores, epsilon)
