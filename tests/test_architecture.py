@@ -21,6 +21,7 @@ SOURCES = Path(__file__).parent.parent / "src" / "perstep"
 RANKS = {
     "checkpoint_schedule": 0,
     "compiled": 0,
+    "drawing": 0,
     "errors": 0,
     "progress": 0,
     "system": 0,
@@ -33,6 +34,7 @@ RANKS = {
     "distribution": 2,
     "policies": 2,
     "curiosity": 3,
+    "forecast": 3,
     "presets": 2,
     "rules": 2,
     "config": 3,

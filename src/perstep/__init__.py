@@ -17,6 +17,7 @@ from perstep.agents.doubts import Doubt, DoubtWarning
 from perstep.algorithms import ALGORITHMS
 from perstep.distribution import Distribution, ThinTail
 from perstep.environments import FiniteMDP, GaussianRewards
+from perstep.forecast import Forecast
 from perstep.schedules import Decay, assumptions
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "DoubtWarning",
     "Evaluation",
     "FiniteMDP",
+    "Forecast",
     "GaussianRewards",
     "QLearning",
     "Snapshot",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from perstep import rules
+from perstep.drawing import WIDTH as WIDTH
+from perstep.drawing import look as look
+from perstep.drawing import panels as panels
 from perstep.progress import si
 from perstep.quantiles import levels
 from perstep.storage import published
@@ -25,51 +26,8 @@ BLUE, ORANGE, GREEN, GREY, BLACK = rules.BLUE, rules.ORANGE, rules.GREEN, rules.
 SEQUENCE = "cividis"
 """Colour map for ordered values: even in lightness, and the same for readers who cannot tell red from green."""
 
-WIDTH = 7.0  # inches, a page without margins
 UNDATED: Any = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 """Suffix → metadata to leave out of a file."""
-
-LOOK: Any = {
-    "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
-    "legend.title_fontsize": 8,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.7,
-    "axes.grid": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "lines.linewidth": 1.3,
-    "savefig.dpi": 200,
-    "svg.hashsalt": "perstep",  # makes the ids inside an SVG file reproducible
-}
-
-
-@contextlib.contextmanager
-def look() -> Iterator[None]:
-    """A context in which figures have the common style. Nothing outside changes."""
-    with matplotlib.rc_context(LOOK):
-        yield
-
-
-def panels(
-    count: int = 1,
-    height: float = 3.0,
-    width: float = WIDTH,
-    *,
-    ratios: Sequence[float] | None = None,
-    sharey: bool = False,
-) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels in a row, with widths in these `ratios`. Without pyplot: no window, no global state."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False, width_ratios=ratios, sharey=sharey)[0])
 
 
 def level_colours(count: int) -> NDArray[np.float64]:

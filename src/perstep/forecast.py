@@ -1,0 +1,118 @@
+"""What the next steps will earn: the distribution of the sum of the next rewards, exact or learned, with its quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, final, overload
+
+import numpy as np
+
+from perstep.distribution import Distribution, Floats
+from perstep.rules import BLUE, ORANGE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecast:
+    """The distribution of the sum of the next rewards: a normal distribution, or that of simulated sums if there are some.
+
+    The sum of many rewards is close to normal. For few steps and rewards of few distinct values it is not: then ask for samples.
+    """
+
+    num_steps: int
+    """H, the number of steps."""
+    mean: float
+    """The mean of the sum."""
+    variance: float
+    """The variance of the sum around its true mean."""
+    mean_error: float = 0.0
+    """The standard error of `mean` itself; 0 if it is exact."""
+    samples: Floats | None = None
+    """Sums of simulated paths, or None. (N,)"""
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of the sum around `mean`, with the error of the mean included."""
+        return math.hypot(math.sqrt(self.variance), self.mean_error)
+
+    @cached_property
+    def distribution(self) -> Distribution:
+        """The sum as a `Distribution`: normal, or that of the samples; with the error of the mean included."""
+        if self.samples is None:
+            return Distribution([1.0], [self.mean], [self.std])
+        values, counts = np.unique(self.samples, return_counts=True)
+        return Distribution(counts / counts.sum(), values, self.mean_error)
+
+    @overload
+    def quantile(self, p: float) -> float: ...
+    @overload
+    def quantile(self, p: Sequence[float] | Floats) -> Floats: ...
+    def quantile(self, p: float | Sequence[float] | Floats) -> float | Floats:
+        """The sum is at most this with probability p, for p in [0, 1]."""
+        return self.distribution.quantile(p)
+
+    @overload
+    def cdf(self, x: float) -> float: ...
+    @overload
+    def cdf(self, x: Sequence[float] | Floats) -> Floats: ...
+    def cdf(self, x: float | Sequence[float] | Floats) -> float | Floats:
+        """The probability that the sum is at most x."""
+        return self.distribution.cdf(x)
+
+    def interval(self, level: float = 0.9) -> tuple[float, float]:
+        """The band (low, high) that holds the sum with probability `level`, with equal probabilities below and above it."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be a probability above 0 and below 1, such as 0.9, got {level}.")
+        return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
+
+    def plot(self, ax: Axes | None = None, *, level: float = 0.9) -> Figure:
+        """The density of the sum with its band, as a matplotlib figure; drawn into `ax` if given."""
+        from perstep.drawing import look, panels
+
+        with look():
+            figure, axes = (None, ax) if ax is not None else ((made := panels())[0], made[1][0])
+            low, high = self.interval(level)
+            density, edges = self.distribution.histogram(60 if self.samples is not None else 400)
+            axes.stairs(density, edges, color=BLUE)
+            inside = (edges[:-1] < high) & (edges[1:] > low)
+            axes.fill_between(
+                np.clip(np.repeat(edges, 2)[1:-1], low, high),
+                np.repeat(np.where(inside, density, 0.0), 2),
+                color=BLUE,
+                alpha=0.25,
+                lw=0,
+                label=f"{100 * level:g} %",
+            )
+            axes.axvline(self.mean, color=ORANGE, label="mean")
+            axes.set(
+                title=self._sentence(level), xlabel=f"sum of the next {self.num_steps:,} rewards", ylabel="density"
+            )
+            axes.set_ylim(bottom=0.0)
+            axes.legend()
+            return figure if figure is not None else axes.get_figure(root=True)  # type: ignore[return-value]
+
+    def __str__(self) -> str:
+        return self._sentence(0.9)
+
+    def __repr__(self) -> str:
+        paths = "" if self.samples is None else f", {self.samples.size:,} paths"
+        return f"Forecast({self}; mean {self.mean:.6g}, std {self.std:.4g}{paths})"
+
+    def _sentence(self, level: float) -> str:
+        low, high = self.interval(level)
+        # Two digits of the width are shown: more would suggest a precision that the band does not have.
+        decimals = max(0, 1 - math.floor(math.log10(high - low))) if high > low else 6
+        steps = "next step earns" if self.num_steps == 1 else f"next {self.num_steps:,} steps earn"
+        return f"the {steps} {_rounded(low, decimals)} to {_rounded(high, decimals)} with {100 * level:g} %"
+
+
+def _rounded(number: float, decimals: int) -> str:
+    """The number with thousands separated; never "-0"."""
+    return f"{round(number, decimals) + 0.0:,.{decimals}f}"

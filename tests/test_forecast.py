@@ -1,0 +1,63 @@
+"""The forecast that people read: its band, its sentence and its plot, for a normal and for simulated sums."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from perstep import Forecast
+
+
+def test_a_normal_forecast() -> None:
+    forecast = Forecast(1000, 656.5, 27.0**2)
+    assert forecast.std == 27.0
+    assert forecast.interval(0.9) == pytest.approx((656.5 - 1.6448536 * 27, 656.5 + 1.6448536 * 27))
+    assert forecast.cdf(forecast.quantile(0.3)) == pytest.approx(0.3)
+    assert str(forecast) == "the next 1,000 steps earn 612 to 701 with 90 %"
+    assert repr(forecast) == "Forecast(the next 1,000 steps earn 612 to 701 with 90 %; mean 656.5, std 27)"
+
+
+def test_the_error_of_the_mean_widens_the_band() -> None:
+    assert Forecast(10, 0.0, 9.0, mean_error=4.0).std == 5.0
+    sampled = Forecast(10, 0.0, 9.0, mean_error=4.0, samples=np.array([-3.0, 3.0]))
+    assert sampled.distribution.std == pytest.approx(5.0)
+
+
+def test_quantiles_of_samples() -> None:
+    forecast = Forecast(10, 4.5, 8.25, samples=np.arange(10.0))
+    assert forecast.interval(0.8) == (0.0, 8.0)
+    assert forecast.quantile([0.1, 1.0]).tolist() == [0.0, 9.0]
+    assert "10 paths" in repr(forecast)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "sentence"),
+    [
+        (Forecast(1, -0.7, 0.0025), "the next step earns -0.78 to -0.62 with 90 %"),
+        (Forecast(20, 8.0, 0.0), "the next 20 steps earn 8.000000 to 8.000000 with 90 %"),
+        (Forecast(20, 8.0, 4.0), "the next 20 steps earn 4.7 to 11.3 with 90 %"),
+        (Forecast(10**6, 2e6, 1e8), "the next 1,000,000 steps earn 1,983,551 to 2,016,449 with 90 %"),
+        (Forecast(10, 1.6449, 1.0), "the next 10 steps earn 0.0 to 3.3 with 90 %"),
+    ],
+)
+def test_sentence(forecast: Forecast, sentence: str) -> None:
+    assert str(forecast) == sentence
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, math.nan])
+def test_a_level_is_a_probability(level: float) -> None:
+    with pytest.raises(ValueError, match="level must be a probability above 0 and below 1"):
+        Forecast(10, 0.0, 1.0).interval(level)
+
+
+@pytest.mark.parametrize("samples", [None, np.random.default_rng(0).normal(5.0, 2.0, 1000)])
+def test_plot(samples: np.ndarray | None) -> None:
+    forecast = Forecast(10, 5.0, 4.0, samples=samples)
+    figure = forecast.plot()
+    assert isinstance(figure, Figure)
+    (axes,) = figure.axes
+    assert axes.get_title(loc="left").startswith("the next 10 steps earn")
+    assert forecast.plot(axes) is figure
