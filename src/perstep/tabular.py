@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
-from perstep.foresight import SQUARE, VALUE, Foresight, foresee, no_foresight
+from perstep.foresight import ENTRY, Foresight, foresee, no_foresight
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
 from perstep.randomness import uniform
 from perstep.rules import (
@@ -31,7 +31,6 @@ from perstep.rules import (
     value_after_end,
     value_of,
 )
-from perstep.schedules import step_size
 
 TD, Q, ANY_Q = 0, 1, 2  # ANY_Q: Q with any bootstrap, and with the average of `rvi`
 
@@ -96,7 +95,7 @@ def remember(memory: Any, state: Any, action: Any, reward: Any, next_state: Any,
 @inlined
 def is_exploiting(run: Any, state: Any, action: Any) -> Any:
     """Whether the action is the best one, and was not taken to explore; asked only where an average needs it."""
-    if run.schedule.average_scale == 0.0:
+    if run.schedule.average_scale == 0.0 and run.foresight.values.shape[0] == 0:
         return False
     return run.table.mood[EXPLORING] == 0 and action == greedy(run.table.scores[state])
 
@@ -107,7 +106,7 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
     """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common.
 
     `counts`: whether the step may move an average that follows δ. Without `fresh` the transition is a remembered one: θ, R̄ and
-    the units belong to what happens now, and stay.
+    the units belong to what happens now, and stay. Returns δ and α.
     """
     entries = run.table
     estimate = entries.values[state, column]
@@ -121,32 +120,28 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
         estimate[j] += steps.value * run.work.pull[j]
     entries.scores[state, column] = value_of(rule, estimate)
     entries.visits[state, column] += 1
-    return delta
+    return delta, steps.value
 
 
 @compiled
-def foresee_entry(run: Any, state: Any, column: Any, reward: Any, next_state: Any, best: Any) -> None:
-    """Move what is foreseen from one entry, before its value moves. The end of an episode leads to the next start, masked or
-    not. Not inlined, so that steps without foresight are not slowed down."""
-    entries, values, schedule = run.table, run.foresight.values, run.schedule
-    here, there = values[state, column], values[next_state, best]
-    usual = entries.mood[EXPLORING] == 0 and column == greedy(entries.scores[state])
-    delta, error = foresee(
-        run.foresight.averages, reward, here[VALUE], here[SQUARE], there[VALUE], there[SQUARE], usual
-    )
-    visits = entries.visits[state, column]
-    alpha = step_size(schedule.value_scale, schedule.value_power, schedule.value_delay, visits)
-    here[VALUE] += alpha * delta
-    here[SQUARE] += alpha * error
+def foresee_entry(foresight: Any, state: Any, column: Any, reward: Any, next_state: Any, best: Any, usual: Any,
+                  alpha: Any) -> None:  # fmt: skip
+    """Move what is foreseen from one entry. The end of an episode leads to the next start, masked or not. Not inlined, so that
+    steps without foresight are not slowed down."""
+    here, there = foresight.values[state, column], foresight.values[next_state, best]
+    foresee(foresight.averages, reward, here, there, usual, foresight.errors)
+    for j in range(ENTRY):
+        here[j] += alpha * foresight.errors[j]
 
 
 @inlined
 def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_state: Any, masked: Any) -> Any:
     """Estimate V(S), bootstrap V(S′)."""
-    if run.foresight.values.shape[0] > 0:
-        foresee_entry(run, state, 0, reward, next_state, 0)
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, 0]
-    return move(rule, run, clock, state, 0, reward, bootstrap, masked, True, True)
+    delta, alpha = move(rule, run, clock, state, 0, reward, bootstrap, masked, True, True)
+    if run.foresight.values.shape[0] > 0:
+        foresee_entry(run.foresight, state, 0, reward, next_state, 0, True, alpha)
+    return delta
 
 
 @inlined
@@ -165,13 +160,13 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
                             np.int64(memory.places[row, 2]))  # fmt: skip
             r, end = memory.rewards[row], memory.places[row, 3] == 1
         best = greedy(run.table.scores[s_next])
-        if turn == 0 and run.foresight.values.shape[0] > 0:
-            foresee_entry(run, s, a, r, s_next, best)
         bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
         counts = turn == 0 and is_exploiting(run, s, a)
-        moved = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
+        moved, alpha = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
         if turn == 0:
             delta = moved
+            if run.foresight.values.shape[0] > 0:
+                foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
             if run.table.urges.shape[0] > 0:
                 grow_curious(run.table, state, action, next_state)
     return delta
@@ -182,15 +177,17 @@ def any_q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rew
                    kind: Any, following: Any, epsilon: Any) -> Any:  # fmt: skip
     """As q_learning, with the bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""
     scores = run.table.scores[next_state]
-    column = following if kind == SAMPLED else greedy(scores)
-    if run.foresight.values.shape[0] > 0:
-        foresee_entry(run, state, action, reward, next_state, greedy(scores))
+    best = greedy(scores)
+    column = following if kind == SAMPLED else best
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, column]
     if kind == EXPECTED and not masked:
         run.work.mixed[0] = epsilon_greedy_mean(scores, epsilon)
         bootstrap = run.work.mixed
     before = run.table.scores[state, action]
-    delta = move(rule, run, clock, state, action, reward, bootstrap, masked, is_exploiting(run, state, action), True)
+    counts = is_exploiting(run, state, action)
+    delta, alpha = move(rule, run, clock, state, action, reward, bootstrap, masked, counts, True)
+    if run.foresight.values.shape[0] > 0:
+        foresee_entry(run.foresight, state, action, reward, next_state, best, counts, alpha)
     if run.table.urges.shape[0] > 0:
         grow_curious(run.table, state, action, next_state)
     if run.reference[0] != NO_REFERENCE:

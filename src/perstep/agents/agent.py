@@ -26,6 +26,8 @@ from perstep.agents.worlds import Absent, describe, go_back, open_world
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
+from perstep.forecast import Forecast
+from perstep.foresight import COUNTED, Foresight, expected_sum, new_foresight, no_foresight
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.progress import Bar
@@ -274,6 +276,7 @@ class Agent(ABC):
             "prediction_generator": self._prediction_generator,
             **world_arrays,
             **self._arrays(),
+            **(flatten("foresight", self._foresight) if self.config.forecast else {}),
         }
         metadata = {
             "format": FORMAT,
@@ -302,6 +305,37 @@ class Agent(ABC):
         choose = self._chooser(generator, deterministic)
         rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
         return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
+
+    def forecast(self, num_steps: int, observation: Any = None, action: Any = None) -> Forecast:
+        """The distribution of the sum of the next `num_steps` rewards if the agent stops exploring and learning, with the error of
+        its mean. From an `observation` (and a first `action`), or from anywhere in the long run. Needs forecast=True."""
+        num_steps = count("num_steps", num_steps, 1)
+        foresight = self._foresight
+        if not foresight.values.size:
+            raise ValueError(
+                f"This agent does not learn what a forecast needs. Give {type(self).__name__} the setting forecast=True."
+            )
+        if not foresight.averages[COUNTED]:
+            raise ValueError("There is nothing to forecast from before the first step. Call learn first.")
+        if observation is None and action is not None:
+            raise ValueError(f"A first action ({action!r}) needs the observation at which it is taken, got none.")
+        start = None if observation is None else self._foreseen(observation, action)
+        mean, variance, mean_error = expected_sum(foresight, num_steps, start)
+        return Forecast(num_steps, mean, variance, mean_error)
+
+    @property
+    @abstractmethod
+    def _foresight(self) -> Foresight:
+        """What is learnt of the sums of rewards to come; empty without forecast=True."""
+
+    @abstractmethod
+    def _foreseen(self, observation: Any, action: Any) -> Floats:
+        """u and h at an observation, with this action or without one that of the policy, (2,)."""
+
+    def _new_foresight(self, *shape: int) -> Foresight:
+        if not self.config.forecast:
+            return no_foresight(len(shape))
+        return new_foresight(shape, changing=self.config.preset == "changing")
 
     @abstractmethod
     def predict(
@@ -404,6 +438,8 @@ class Agent(ABC):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Become the agent that was saved."""
         fill("rewards", self._rewards, arrays)
+        if self.config.forecast:
+            fill("foresight", self._foresight, arrays)
         if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):
             raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
         sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()

@@ -21,6 +21,7 @@ from perstep.curiosity import chance_of_a_try
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
+from perstep.foresight import Foresight
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.policies import BOOTSTRAPS, GREEDY
@@ -49,6 +50,7 @@ class TabularAgent(Agent):
             config.workspace,
             config.schedule,
             self._reference(),
+            self._new_foresight(self.num_states, self._num_columns),
         )
         self._place = np.array([0, NO_ACTION])  # state and chosen action in an MDP; a Gymnasium world knows its own
         if self.mdp is not None:
@@ -102,6 +104,20 @@ class TabularAgent(Agent):
     def _row(self, observation: Any) -> Floats:
         values: Floats = self._run.table.values[self._states.one(observation)]  # (A, n)
         return values
+
+    @property
+    def _foresight(self) -> Foresight:
+        return self._run.foresight
+
+    def _foreseen(self, observation: Any, action: Any) -> Floats:
+        state = self._states.one(observation)
+        if action is not None and not self._control:
+            raise ValueError(f"{type(self).__name__} follows the policy that it was given: leave out the action.")
+        if action is None:
+            column = int(self._run.table.scores[state].argmax())
+        else:
+            column = self._actions.one(action)
+        return np.asarray(self._run.foresight.values[state, column])
 
     def _advance(self, num_steps: int) -> None:
         if self.mdp is None:

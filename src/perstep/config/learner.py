@@ -38,6 +38,9 @@ OVERRIDES = {
 }
 """A setting that is named → settings of a preset that would make it void."""
 
+NEWER_THAN_FILES = {"forecast": False}
+"""Settings that files of this format did not always name, and their values in those that do not."""
+
 NOT_FOR_READING_OF_VALUES = ("discount", "replay_capacity")
 """Settings of a preset that do not fit a rule whose average is f(Q)."""
 
@@ -90,6 +93,8 @@ class LearnerConfig:
     reset_cost: float | Literal["auto"] = 0.0
     """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
     are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
+    forecast: bool = False
+    """Whether it also learns what `agent.forecast` needs: how far sums of rewards vary. Values and policy do not change by it."""
     seed: int = 0
     """All the run's randomness comes from this number."""
 
@@ -99,6 +104,7 @@ class LearnerConfig:
         choice("return_mean", self.return_mean, ("quantiles", "delta"))
         choice("first_average", self.first_average, ("mean", "best"))
         switch("scale_free", self.scale_free)
+        switch("forecast", self.forecast)
         for name in ("step_size", "reward_step_size", "average_step_size"):
             step = getattr(self, name)
             if not isinstance(step, Decay) and (step is not None or name == "step_size"):
@@ -265,8 +271,12 @@ class LearnerConfig:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for files. A step that falls from the first visit on is written as before there were delays."""
+        """Plain values, for files. A step that falls from the first visit on is written as before there were delays, and settings
+        that are newer than files are left out where they change nothing."""
         values = dataclasses.asdict(self)
+        for name, nothing in NEWER_THAN_FILES.items():
+            if values[name] == nothing:
+                del values[name]
         for value in values.values():
             if isinstance(value, dict) and value.get("delay") == 1.0:
                 del value["delay"]
