@@ -37,7 +37,7 @@ def test_quantiles_of_samples() -> None:
     ("forecast", "sentence"),
     [
         (Forecast(1, -0.7, 0.0025), "the next step earns -0.78 to -0.62 with 90 %"),
-        (Forecast(20, 8.0, 0.0), "the next 20 steps earn 8.000000 to 8.000000 with 90 %"),
+        (Forecast(20, 8.0, 0.0), "the next 20 steps earn 8, without any spread"),
         (Forecast(20, 8.0, 4.0), "the next 20 steps earn 4.7 to 11.3 with 90 %"),
         (Forecast(10**6, 2e6, 1e8), "the next 1,000,000 steps earn 1,983,551 to 2,016,449 with 90 %"),
         (Forecast(10, 1.6449, 1.0), "the next 10 steps earn 0.0 to 3.3 with 90 %"),

@@ -107,9 +107,11 @@ class Forecast:
 
     def _sentence(self, level: float) -> str:
         low, high = self.interval(level)
-        # Two digits of the width are shown: more would suggest a precision that the band does not have.
-        decimals = max(0, 1 - math.floor(math.log10(high - low))) if high > low else 6
         steps = "next step earns" if self.num_steps == 1 else f"next {self.num_steps:,} steps earn"
+        if low == high:
+            return f"the {steps} {low + 0.0:,.6g}, without any spread"
+        # Two digits of the width are shown: more would suggest a precision that the band does not have.
+        decimals = max(0, 1 - math.floor(math.log10(high - low)))
         return f"the {steps} {_rounded(low, decimals)} to {_rounded(high, decimals)} with {100 * level:g} %"
 
 

@@ -8,15 +8,21 @@ gives the differential values. Control needs a communicating MDP; policy iterati
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perstep.config import count
 from perstep.distribution import Distribution, Floats
+from perstep.environments.finite_world import make_world
 from perstep.environments.outcomes import Outcomes, expected_rewards, normalised_initial, transition_matrix
+from perstep.environments.reward_sums import centred_rewards, simulated_sums, sum_moments
+from perstep.forecast import Forecast
+from perstep.randomness import make_generator
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -59,6 +65,64 @@ class PolicyEvaluation:
     """The limiting distribution of the reward per step, the paper's φ."""
     policy: Floats
     """The probability of each action in each state, including exploration. (S, A)"""
+    outcomes: Outcomes = field(repr=False)
+    """The world: what can follow each state and action."""
+
+    @cached_property
+    def asymptotic_variance(self) -> float:
+        """σ², the variance of the sum of the next H rewards, divided by H, for large H.
+
+        It is the mean of δ² with δ = R − r̄ + v(S′) − v(S) (Poisson equation), so it includes all correlations between steps.
+        """
+        means, variances = centred_rewards(self.outcomes, self.average_reward)
+        values = np.nan_to_num(self.state_values)  # states that were not evaluated have the weight 0
+        delta = means + values[self.outcomes.next_state] - values[:, None, None]  # (S, A, K)
+        weight = (self.stationary[:, None] * self.policy)[:, :, None] * self.outcomes.probability
+        return float((weight * (variances + delta**2)).sum())
+
+    def forecast(
+        self,
+        num_steps: int,
+        start: int | ArrayLike | None = None,
+        action: int | None = None,
+        *,
+        num_paths: int = 0,
+        seed: int = 0,
+    ) -> Forecast:
+        """What the next `num_steps` steps will earn in sum: the exact mean and variance, and normal quantiles.
+
+        `start` is the present state or a distribution (S,) over states; without it, a state that the policy is in after a long
+        time. `action` is the first action; without it, that of the policy. For few steps and rewards of few distinct values the
+        sum is not normal: `num_paths` simulated paths then give its quantiles.
+        """
+        steps, paths = count("num_steps", num_steps, 1), count("num_paths", num_paths, 0)
+        num_states, num_actions = self.policy.shape
+        counted = ~np.isnan(self.state_values)
+        first = self.stationary if start is None else _start_distribution(start, num_states)
+        if (first[~counted] > 0.0).any():
+            raise ValueError(
+                f"start must be a state that was evaluated, got state {int(((first > 0.0) & ~counted).argmax())}, from which the "
+                "policy was not. Give evaluate the same start."
+            )
+        if action is not None and (isinstance(action, bool) or action not in range(num_actions)):
+            raise ValueError(f"action must be an integer from 0 to {num_actions - 1}, got {action!r}.")
+        choice = self.policy if action is None else np.eye(num_actions)[[action] * num_states]
+        moments = sum_moments(
+            self.outcomes,
+            self.policy,
+            self.average_reward,
+            self.asymptotic_variance,
+            counted,
+            first[:, None] * choice,
+            steps,
+        )
+        if not paths:
+            return Forecast(steps, *moments)
+        world = make_world(self.outcomes, first)
+        samples = simulated_sums(
+            world, self.policy, -1 if action is None else action, steps, paths, make_generator(seed)
+        )
+        return Forecast(steps, *moments, samples=samples)
 
 
 @final
@@ -220,7 +284,7 @@ def evaluate(
     num_states, num_actions, _ = outcomes.probability.shape
     matrix, rewards = transition_matrix(outcomes), expected_rewards(outcomes)
     chain = _policy_chain(matrix, policy)
-    first = None if start is None else _start_mask(start, num_states)
+    first = None if start is None else _start_distribution(start, num_states) > 0.0
     counted = np.ones(num_states, dtype=np.bool_) if first is None else reachable(chain, first)
     classes = closed_classes(_restricted(chain, counted))
     if len(classes) > 1 and first is None:
@@ -247,7 +311,7 @@ def evaluate(
     action_values = rewards - gain + (matrix @ values).reshape(num_states, num_actions)
     action_values[~counted] = np.nan
     return PolicyEvaluation(
-        gain, stationary, values, action_values, limiting_rewards(outcomes, policy, stationary), policy
+        gain, stationary, values, action_values, limiting_rewards(outcomes, policy, stationary), policy, outcomes
     )
 
 
@@ -275,15 +339,16 @@ def _restricted(chain: csr_array, counted: Mask) -> csr_array:
     return chain if counted.all() else chain[counted][:, counted]
 
 
-def _start_mask(start: int | ArrayLike, num_states: int) -> Mask:
+def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
+    """A state or a distribution over states as a distribution. (S,)"""
     if np.ndim(start) == 1:
-        return normalised_initial(start, num_states) > 0.0
+        return normalised_initial(start, num_states)
     if np.ndim(start) != 0 or start not in range(num_states):
         raise ValueError(
             f"start must be a state from 0 to {num_states - 1} or a distribution over the {num_states} states, got "
             f"{start!r}. Leave it out to evaluate every state."
         )
-    return np.asarray(np.arange(num_states) == start)
+    return np.asarray(np.arange(num_states) == start, dtype=np.float64)
 
 
 # Control
