@@ -35,21 +35,33 @@ SLOWEST = 1.0 - 1e-6  # the largest factor by which u forgets
 class Foresight(NamedTuple):
     """What is learnt of the sums of rewards to come."""
 
-    values: Floats  # (…, 4): u, h, c and d of every entry of a table, or weights of a feature; empty without forecasts
+    values: Floats  # (S, A, 4): u, h, c and d of every entry of a table; empty without forecasts
     averages: Floats  # (13,): see the places above
-    errors: Floats  # (4,): memory for the errors of one step
+    errors: Floats  # (4,): memory of one step
 
 
-def new_foresight(shape: tuple[int, ...], *, changing: bool = False) -> Foresight:
+def new_foresight(num_states: int, num_columns: int, *, changing: bool = False) -> Foresight:
     """Nothing seen. `changing`: averages never have a longer memory than 100,000 steps."""
     averages = np.zeros(SIZE)
     averages[LEAST_RATE] = 1.0 / LONGEST_MEMORY if changing else 0.0
-    return Foresight(np.zeros((*shape, ENTRY)), averages, np.zeros(ENTRY))
+    return Foresight(np.zeros((num_states, num_columns, ENTRY)), averages, np.zeros(ENTRY))
 
 
-def no_foresight(axes: int) -> Foresight:
-    """For an agent that makes no forecasts; `axes`: of the values of those that do."""
-    return new_foresight((0,) * axes)
+def no_foresight() -> Foresight:
+    """For an agent that makes no forecasts."""
+    return new_foresight(0, 0)
+
+
+class Learnt(NamedTuple):
+    """What of it goes into a file."""
+
+    values: Floats
+    averages: Floats
+
+
+def learnt(foresight: Foresight) -> Learnt:
+    """What of it goes into a file."""
+    return Learnt(foresight.values, foresight.averages)
 
 
 @inlined

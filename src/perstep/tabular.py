@@ -31,8 +31,9 @@ from perstep.rules import (
     value_after_end,
     value_of,
 )
+from perstep.scan import WINNER, Scan, no_scan, scan_entry, see_and_review
 
-TD, Q, ANY_Q = 0, 1, 2  # ANY_Q: Q with any bootstrap, and with the average of `rvi`
+TD, Q, ANY_Q, SCAN = 0, 1, 2, 3  # ANY_Q: Q with any bootstrap, and with the average of `rvi`; SCAN: for a risk level
 
 
 class Table(NamedTuple):
@@ -66,7 +67,8 @@ class LearnerState(NamedTuple):
     reference: NDArray[
         np.int64
     ]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
-    foresight: Foresight = no_foresight(2)  # (S, A, 2)
+    foresight: Foresight = no_foresight()  # (S, A, 4)
+    scan: Scan = no_scan()  # (S, A, K)
 
 
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float, curious: bool = False) -> Table:
@@ -90,6 +92,14 @@ def remember(memory: Any, state: Any, action: Any, reward: Any, next_state: Any,
     places[0], places[1], places[2], places[3] = state, action, next_state, 1 if masked else 0
     memory.rewards[row] = reward
     memory.cursor[0] += 1
+
+
+@inlined
+def recalled(memory: Any, generator: Any) -> Any:
+    """One of the remembered transitions: state, action, reward, next state, and whether the bootstrap is masked."""
+    row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
+    places = memory.places[row]
+    return np.int64(places[0]), np.int64(places[1]), memory.rewards[row], np.int64(places[2]), places[3] == 1
 
 
 @inlined
@@ -129,9 +139,10 @@ def foresee_entry(foresight: Any, state: Any, column: Any, reward: Any, next_sta
     """Move what is foreseen from one entry. The end of an episode leads to the next start, masked or not. Not inlined, so that
     steps without foresight are not slowed down."""
     here, there = foresight.values[state, column], foresight.values[next_state, best]
-    foresee(foresight.averages, reward, here, there, usual, foresight.errors)
+    errors = foresight.errors
+    foresee(foresight.averages, reward, here, there, usual, errors)
     for j in range(ENTRY):
-        here[j] += alpha * foresight.errors[j]
+        here[j] += alpha * errors[j]
 
 
 @inlined
@@ -155,10 +166,7 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
     s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
     for turn in range(turns):  # one loop, not two calls: the rule is compiled into it once
         if turn == 1:
-            row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
-            s, a, s_next = (np.int64(memory.places[row, 0]), np.int64(memory.places[row, 1]),
-                            np.int64(memory.places[row, 2]))  # fmt: skip
-            r, end = memory.rewards[row], memory.places[row, 3] == 1
+            s, a, r, s_next, end = recalled(memory, generator)
         best = greedy(run.table.scores[s_next])
         bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
         counts = turn == 0 and is_exploiting(run, s, a)
@@ -170,6 +178,36 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
             if run.table.urges.shape[0] > 0:
                 grow_curious(run.table, state, action, next_state)
     return delta
+
+
+@inlined
+def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
+                  generator: Any) -> None:  # fmt: skip
+    """As q_learning, with the values of the scan. The rule sees the rewards alone, so that θ and R̄ are about them as they are."""
+    memory, entries, work, turns = run.memory, run.table, run.work, 1
+    if memory.rewards.shape[0] > 0:
+        remember(memory, state, action, reward, next_state, masked)
+        turns = 2
+    s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
+    for turn in range(turns):
+        if turn == 1:
+            s, a, r, s_next, end = recalled(memory, generator)
+        counts = turn == 0 and is_exploiting(run, s, a)
+        if turn == 0:
+            look_at(run.rewards, run.schedule, reward, masked, 0.0, False)
+        steps = steps_now(run.schedule, entries.visits[s, a], clock, run.rewards.units, counts)
+        if turn == 0:
+            best = greedy(entries.scores[s_next])
+            apply_rule(rule, run.rewards, r, work.nothing, work.nothing, steps, work)
+            if run.foresight.values.shape[0] > 0:
+                foresee_entry(run.foresight, s, a, r, s_next, best, counts, steps.value)
+        scan_entry(run.scan, s, a, r, s_next, end, steps.value, turn == 0)
+        entries.scores[s, a] = run.scan.values[s, a, run.scan.cursor[WINNER]]
+        entries.visits[s, a] += 1
+        if turn == 0:
+            see_and_review(run.scan, reward, entries.scores)
+            if entries.urges.shape[0] > 0:
+                grow_curious(entries, state, action, next_state)
 
 
 @inlined

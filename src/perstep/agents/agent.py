@@ -23,11 +23,11 @@ from perstep.agents.arrays import check_cursor, check_sketch, fill, flatten, put
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
+from perstep.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
 from perstep.forecast import Forecast
-from perstep.foresight import COUNTED, Foresight, expected_sum, new_foresight, no_foresight
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.progress import Bar
@@ -107,7 +107,9 @@ class Agent(ABC):
         self._rewards: RewardEstimate = rules.reward_estimate(
             config.theta_size, config.initial_average_reward, config.scale_free
         )
-        self._record: Record = new_record(config.theta_size, sketch=self._new_sketch())
+        self._record: Record = new_record(
+            config.theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums()
+        )
         self._generator = make_generator(config.seed)
         self._prediction_generator = make_generator(config.seed, 1)
         self._world: GymnasiumWorld | None = None
@@ -259,7 +261,8 @@ class Agent(ABC):
             )
         if self.steps:
             raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
-        self._record = new_record(self.config.theta_size, window, rows, self._new_sketch() if sketch else no_sketch())
+        counted = self._new_sketch() if sketch else no_sketch()
+        self._record = new_record(self.config.theta_size, window, rows, counted, self._new_block_sums())
         return self
 
     def _new_sketch(self) -> Sketch:
@@ -272,11 +275,11 @@ class Agent(ABC):
             **flatten("rewards", self._rewards),
             **flatten("record", self._record),
             **flatten("sketch", kept(self._record.sketch)),
+            **self._saved_block_sums(),
             "generator": self._generator,
             "prediction_generator": self._prediction_generator,
             **world_arrays,
             **self._arrays(),
-            **(flatten("foresight", self._foresight) if self.config.forecast else {}),
         }
         metadata = {
             "format": FORMAT,
@@ -307,35 +310,39 @@ class Agent(ABC):
         return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
 
     def forecast(self, num_steps: int, observation: Any = None, action: Any = None) -> Forecast:
-        """The distribution of the sum of the next `num_steps` rewards if the agent stops exploring and learning, with the error of
-        its mean. From an `observation` (and a first `action`), or from anywhere in the long run. Needs forecast=True."""
+        """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.
+
+        On a table: if the agent stops exploring and learning; from an `observation` (and with a first `action`), or from anywhere
+        in the long run. On tiles and with networks: as the agent behaved of late, from anywhere.
+        """
         num_steps = count("num_steps", num_steps, 1)
-        foresight = self._foresight
-        if not foresight.values.size:
+        if not self.config.forecast:
             raise ValueError(
                 f"This agent does not learn what a forecast needs. Give {type(self).__name__} the setting forecast=True."
             )
-        if not foresight.averages[COUNTED]:
+        if not self.steps:
             raise ValueError("There is nothing to forecast from before the first step. Call learn first.")
         if observation is None and action is not None:
-            raise ValueError(f"A first action ({action!r}) needs the observation at which it is taken, got none.")
-        start = None if observation is None else self._foreseen(observation, action)
-        mean, variance, mean_error = expected_sum(foresight, num_steps, start)
+            raise ValueError(f"A first action needs the observation at which it is taken, got the action {action!r} alone.")
+        mean, variance, mean_error = self._expected_sum(num_steps, observation, action)
         return Forecast(num_steps, mean, variance, mean_error)
 
-    @property
-    @abstractmethod
-    def _foresight(self) -> Foresight:
-        """What is learnt of the sums of rewards to come; empty without forecast=True."""
+    def _expected_sum(self, num_steps: int, observation: Any, action: Any) -> tuple[float, float, float]:
+        """The sum of the next rewards: its mean, its variance, and the standard error of the mean."""
+        if observation is not None:
+            raise ValueError(
+                f"{type(self).__name__} forecasts from anywhere in the long run: leave out the observation. Agents on tables "
+                "forecast from an observation."
+            )
+        return expected_sum(self._record.block_sums, num_steps)
 
-    @abstractmethod
-    def _foreseen(self, observation: Any, action: Any) -> Floats:
-        """u and h at an observation, with this action or without one that of the policy, (2,)."""
+    def _saved_block_sums(self) -> storage.Arrays:
+        """The sums of rewards for a file; nothing where none are watched."""
+        return flatten("block_sums", self._record.block_sums) if self._record.block_sums.levels.size else {}
 
-    def _new_foresight(self, *shape: int) -> Foresight:
-        if not self.config.forecast:
-            return no_foresight(len(shape))
-        return new_foresight(shape, changing=self.config.preset == "changing")
+    def _new_block_sums(self) -> BlockSums:
+        """Empty, where forecasts rest on sums of rewards."""
+        return new_block_sums(changing=self.config.preset == "changing") if self.config.forecast else no_block_sums()
 
     @abstractmethod
     def predict(
@@ -438,8 +445,6 @@ class Agent(ABC):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Become the agent that was saved."""
         fill("rewards", self._rewards, arrays)
-        if self.config.forecast:
-            fill("foresight", self._foresight, arrays)
         if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):
             raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
         sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()
@@ -447,8 +452,11 @@ class Agent(ABC):
         fill("sketch", kept(sketch), arrays)
         sketch.cursor[LONGEST_EPOCH:] = longest  # the settings decide
         check_sketch(sketch)
-        self._record = new_record(self.config.theta_size, rows=len(arrays["record.reward_rate"]), sketch=sketch)
+        rows = len(arrays["record.reward_rate"])
+        self._record = new_record(self.config.theta_size, rows=rows, sketch=sketch, block_sums=self._new_block_sums())
         fill("record", self._record, arrays)
+        if self._saved_block_sums():
+            fill("block_sums", self._record.block_sums, arrays)
         check_cursor(self._record)
         put("generator", self._generator, arrays)
         put("prediction_generator", self._prediction_generator, arrays)

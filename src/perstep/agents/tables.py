@@ -15,17 +15,19 @@ from perstep.agents.agent import LONGEST, Agent, AgentHooks, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, within
 from perstep.agents.evaluation import Evaluation, Snapshot
 from perstep.agents.worlds import Absent
+from perstep.block_sums import BlockSums, no_block_sums
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
 from perstep.curiosity import chance_of_a_try
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
-from perstep.foresight import Foresight
+from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
+from perstep.scan import Scan, new_scan, no_scan
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -50,7 +52,10 @@ class TabularAgent(Agent):
             config.workspace,
             config.schedule,
             self._reference(),
-            self._new_foresight(self.num_states, self._num_columns),
+            new_foresight(self.num_states, self._num_columns, changing=config.preset == "changing")
+            if config.forecast
+            else no_foresight(),
+            self._new_scan(),
         )
         self._place = np.array([0, NO_ACTION])  # state and chosen action in an MDP; a Gymnasium world knows its own
         if self.mdp is not None:
@@ -60,6 +65,9 @@ class TabularAgent(Agent):
     @property
     def _is_curious(self) -> bool:
         return False
+
+    def _new_scan(self) -> Scan:
+        return no_scan()
 
     @property
     def num_states(self) -> int:
@@ -105,19 +113,18 @@ class TabularAgent(Agent):
         values: Floats = self._run.table.values[self._states.one(observation)]  # (A, n)
         return values
 
-    @property
-    def _foresight(self) -> Foresight:
-        return self._run.foresight
-
-    def _foreseen(self, observation: Any, action: Any) -> Floats:
+    def _expected_sum(self, num_steps: int, observation: Any, action: Any) -> tuple[float, float, float]:
+        if observation is None:
+            return expected_sum(self._run.foresight, num_steps)
         state = self._states.one(observation)
         if action is not None and not self._control:
             raise ValueError(f"{type(self).__name__} follows the policy that it was given: leave out the action.")
-        if action is None:
-            column = int(self._run.table.scores[state].argmax())
-        else:
-            column = self._actions.one(action)
-        return np.asarray(self._run.foresight.values[state, column])
+        best = int(self._run.table.scores[state].argmax())
+        column = best if action is None else self._actions.one(action)
+        return expected_sum(self._run.foresight, num_steps, self._run.foresight.values[state, column])
+
+    def _new_block_sums(self) -> BlockSums:
+        return no_block_sums()  # forecasts rest on foresight
 
     def _advance(self, num_steps: int) -> None:
         if self.mdp is None:
@@ -185,12 +192,15 @@ class TabularAgent(Agent):
         memory = self._run.memory
         filled = min(int(memory.cursor[0]), len(memory.rewards))
         kept = memory._replace(places=memory.places[:filled], rewards=memory.rewards[:filled])
-        return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place}
+        foreseen = flatten("foresight", learnt(self._run.foresight)) if self.config.forecast else {}
+        return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place, **foreseen}
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         fill("table", self._run.table, arrays)
         within("mood", self._run.table.mood, LONGEST)
+        if self.config.forecast:
+            fill("foresight", learnt(self._run.foresight), arrays)
         self._restore_memory(arrays)
         put("place", self._place, arrays)
         within("state", self._place[:1], self.num_states)
@@ -321,10 +331,19 @@ class QLearning(TabularAgent):
         self._behaviour = Behaviour(share, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)))
         as_printed = self._behaviour.bootstrap == GREEDY and self._run.reference[0] == rules.NO_REFERENCE
         self._learner_number = tabular.Q if as_printed else tabular.ANY_Q
+        if config.risk_level < 1.0:
+            self._learner_number = tabular.SCAN
 
     @property
     def _is_curious(self) -> bool:
         return self.config.exploration == "curiosity"
+
+    def _new_scan(self) -> Scan:
+        config = self.config
+        if config.risk_level == 1.0:
+            return no_scan()
+        size, changing = config.risk_scan, config.preset == "changing"
+        return new_scan(self.num_states, self.num_actions, size, config.risk_level, changing=changing)
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""

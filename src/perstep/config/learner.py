@@ -38,7 +38,7 @@ OVERRIDES = {
 }
 """A setting that is named → settings of a preset that would make it void."""
 
-NEWER_THAN_FILES = {"forecast": False}
+NEWER_THAN_FILES = {"forecast": False, "risk_level": 1.0, "risk_scan": 25}
 """Settings that files of this format did not always name, and their values in those that do not."""
 
 NOT_FOR_READING_OF_VALUES = ("discount", "replay_capacity")
@@ -93,6 +93,8 @@ class LearnerConfig:
     reset_cost: float | Literal["auto"] = 0.0
     """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
     are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
+    risk_level: float = 1.0
+    """τ: the mean of the worst share τ of the rewards per step (CVaR) is maximised; 1 is their mean, as in the paper."""
     forecast: bool = False
     """Whether it also learns what `agent.forecast` needs: how far sums of rewards vary. Values and policy do not change by it."""
     seed: int = 0
@@ -105,6 +107,7 @@ class LearnerConfig:
         choice("first_average", self.first_average, ("mean", "best"))
         switch("scale_free", self.scale_free)
         switch("forecast", self.forecast)
+        self._number("risk_level", 0.0, 1.0, above=True)
         for name in ("step_size", "reward_step_size", "average_step_size"):
             step = getattr(self, name)
             if not isinstance(step, Decay) and (step is not None or name == "step_size"):
@@ -275,7 +278,7 @@ class LearnerConfig:
         that are newer than files are left out where they change nothing."""
         values = dataclasses.asdict(self)
         for name, nothing in NEWER_THAN_FILES.items():
-            if values[name] == nothing:
+            if values.get(name) == nothing:
                 del values[name]
         for value in values.values():
             if isinstance(value, dict) and value.get("delay") == 1.0:

@@ -35,6 +35,8 @@ def learn_from(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, g
         tabular.td_learning(rule, run, clock, state, reward, next_state, masked)
     elif learner == tabular.Q:
         tabular.q_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
+    elif learner == tabular.SCAN:
+        tabular.scan_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
     else:
         if behaviour.bootstrap == SAMPLED:  # before the values move
             following = act(learner, behaviour, run, next_state, generator)
@@ -65,7 +67,7 @@ def _learning_loop(learner: int) -> Callable[..., None]:
     return learn_in_mdp
 
 
-LEARN_IN_MDP = {learner: _learning_loop(learner) for learner in (tabular.TD, tabular.Q, tabular.ANY_Q)}
+LEARN_IN_MDP = {learner: _learning_loop(learner) for learner in (tabular.TD, tabular.Q, tabular.ANY_Q, tabular.SCAN)}
 """Learner → its compiled loop."""
 
 
