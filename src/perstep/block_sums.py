@@ -1,7 +1,7 @@
-"""Sums of consecutive rewards in blocks of 1, 2, 4, 8, … steps, and how far they vary: forecasts without a model of the world (ours).
+"""Sums of consecutive rewards in blocks of 1, 2, 4, 8, … steps, and how far they vary: forecasts without values (ours).
 
-Tables learn forecasts from δ (foresight.py). On tiles and with networks δ also contains the error of the approximation, which can be
-larger than the chance in the world. So there the sums themselves are watched, as the agent behaves of late.
+Tables learn forecasts from δ (foresight.py). On tiles and with networks δ also contains the error of the approximation, which can
+be larger than what is random in the world. So there the sums themselves are watched, as the agent behaves of late.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from perstep.units import LONGEST_MEMORY
 Floats = NDArray[np.float64]
 
 LEVELS = 62  # blocks of 2^0 to 2^61 steps
-BLOCKS, TOTAL, SQUARES, WAITING = 0, 1, 2, 3  # blocks, their sum, squared differences of partners, a block without a partner
+BLOCKS, TOTAL, SQUARES, WAITING = (
+    0,
+    1,
+    2,
+    3,
+)  # blocks, their sum, squared differences of partners, a block without a partner
 NOW, BEFORE = 0, 1  # epochs
 END, LONGEST = 0, 1  # places in the clock: the length at which the epoch ends, and the longest length of one
 UNBOUNDED = 2**61

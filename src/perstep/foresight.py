@@ -111,9 +111,8 @@ def _factor(part: float, whole: float, otherwise: float) -> float:
 def expected_sum(foresight: Foresight, num_steps: int, start: Floats | None = None) -> tuple[float, float, float]:
     """The sum of the next rewards: its mean, its variance, and the standard error of the mean, which comes from that of the gain.
 
-    `start`: the four numbers where it begins; without it, anywhere in the long run. Exact for one step and for many. In between, what
-    is left of the start falls by the factor ρ per step, that of the correlation of
-    u with itself.
+    `start`: the four numbers where it begins; without it, anywhere in the long run. Right for one step and for many, if the numbers
+    are. In between, expected rewards and covariances of rewards are taken to fall geometrically to what they are in the long run.
     """
     averages = {place: float(average) for place, average in enumerate(foresight.averages)}
     gain, variance, one = averages[GAIN], max(averages[VARIANCE], 0.0), averages[REWARD_VARIANCE]

@@ -54,7 +54,15 @@ def new_record(
     sketch = no_sketch() if sketch is None else sketch
     block_sums = no_block_sums() if block_sums is None else block_sums
     return Record(
-        cursor, np.zeros(3), np.zeros(rows), np.zeros(rows), quantiles, np.zeros(rows), np.zeros(rows), sketch, block_sums
+        cursor,
+        np.zeros(3),
+        np.zeros(rows),
+        np.zeros(rows),
+        quantiles,
+        np.zeros(rows),
+        np.zeros(rows),
+        sketch,
+        block_sums,
     )
 
 

@@ -35,7 +35,9 @@ class Scan(NamedTuple):
     gains: Floats  # (K,)
     room: Floats  # (3, K): memory of one step
     span: Floats  # (3,): τ, the smallest and the largest reward seen
-    cursor: NDArray[np.int64]  # (6,): the winner, steps of the next review and relay, whether targets are laid, steps seen
+    cursor: NDArray[
+        np.int64
+    ]  # (6,): the winner, steps of the next review and relay, whether targets are laid, steps seen
 
 
 def new_scan(num_states: int, num_actions: int, size: int, level: float, *, changing: bool = False) -> Scan:
@@ -57,7 +59,9 @@ def no_scan() -> Scan:
 
 
 @compiled
-def scan_entry(scan: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any, alpha: Any, fresh: Any) -> None:
+def scan_entry(
+    scan: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any, alpha: Any, fresh: Any
+) -> None:
     """Move the K values of one entry; with `fresh` also the gains of those learners whose best action it is."""
     if scan.cursor[LAID] == 0:
         return

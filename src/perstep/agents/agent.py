@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import math
 import os
@@ -211,6 +212,11 @@ class Agent(ABC):
         return float(mean(self._rewards.theta) + self._rewards.offset[0])
 
     @property
+    def objective(self) -> float:
+        """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
+        return self.average_reward
+
+    @property
     def reward_quantiles(self) -> Floats:
         """θ, the estimated quantiles of the long-run reward per step, (m,); one number, the average, for rules without them."""
         return self._rewards.theta.copy()
@@ -304,10 +310,12 @@ class Agent(ABC):
         picker = make_generator(*map(int, generator), 3)
         found = self._follow(generator, picker, num_steps, deterministic, room)
         if found is not None:
-            return found
+            return dataclasses.replace(found, risk_level=self.config.risk_level)
         choose = self._chooser(generator, deterministic)
         rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
-        return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
+        return Evaluation(
+            float(rewards.mean()), distribution_in_order(rewards), returns, num_steps, self.config.risk_level
+        )
 
     def forecast(self, num_steps: int, observation: Any = None, action: Any = None) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.
@@ -323,7 +331,9 @@ class Agent(ABC):
         if not self.steps:
             raise ValueError("There is nothing to forecast from before the first step. Call learn first.")
         if observation is None and action is not None:
-            raise ValueError(f"A first action needs the observation at which it is taken, got the action {action!r} alone.")
+            raise ValueError(
+                f"A first action needs the observation at which it is taken, got the action {action!r} alone."
+            )
         mean, variance, mean_error = self._expected_sum(num_steps, observation, action)
         return Forecast(num_steps, mean, variance, mean_error)
 
@@ -472,4 +482,6 @@ class Agent(ABC):
         where = f", in compiled {self.compiled_world}" if self.compiled_world is not None and self.mdp is None else ""
         wrong = self.check()
         doubted = f", doubted: {', '.join(doubt.name for doubt in wrong)} (see check())" if wrong else ""
-        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{where}{doubted})"
+        level = self.config.risk_level
+        aim = f", worst {100 * level:g} % {self.objective:.4g}" if level < 1.0 else ""
+        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{aim}{where}{doubted})"

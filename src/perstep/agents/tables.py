@@ -27,7 +27,7 @@ from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
-from perstep.scan import Scan, new_scan, no_scan
+from perstep.scan import WINNER, Scan, new_scan, no_scan
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -192,8 +192,12 @@ class TabularAgent(Agent):
         memory = self._run.memory
         filled = min(int(memory.cursor[0]), len(memory.rewards))
         kept = memory._replace(places=memory.places[:filled], rewards=memory.rewards[:filled])
-        foreseen = flatten("foresight", learnt(self._run.foresight)) if self.config.forecast else {}
-        return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place, **foreseen}
+        asked: storage.Arrays = {}
+        if self.config.forecast:
+            asked |= flatten("foresight", learnt(self._run.foresight))
+        if self.config.risk_level < 1.0:
+            asked |= flatten("scan", self._run.scan)
+        return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place, **asked}
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
@@ -201,6 +205,10 @@ class TabularAgent(Agent):
         within("mood", self._run.table.mood, LONGEST)
         if self.config.forecast:
             fill("foresight", learnt(self._run.foresight), arrays)
+        if self.config.risk_level < 1.0:
+            fill("scan", self._run.scan, arrays)
+            within("winner of the scan", self._run.scan.cursor[:1], self._run.scan.targets.size)
+            within("steps of the scan", self._run.scan.cursor[1:], LONGEST)
         self._restore_memory(arrays)
         put("place", self._place, arrays)
         within("state", self._place[:1], self.num_states)
@@ -229,6 +237,8 @@ class TabularAgent(Agent):
         states, actions = (Numbering.from_json(about["spaces"][name]).count for name in ("states", "actions"))
         columns = actions if cls._control else 1
         has_shape(arrays, "table.values", states, columns, config.value_size)
+        if config.risk_level < 1.0:
+            has_shape(arrays, "scan.values", states, columns, config.risk_scan)
         if not cls._control:
             has_shape(arrays, "policy", states, actions)
 
@@ -344,6 +354,12 @@ class QLearning(TabularAgent):
             return no_scan()
         size, changing = config.risk_scan, config.preset == "changing"
         return new_scan(self.num_states, self.num_actions, size, config.risk_level, changing=changing)
+
+    @property
+    def objective(self) -> float:
+        """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
+        scan = self._run.scan
+        return float(scan.gains[scan.cursor[WINNER]]) if scan.gains.size else self.average_reward
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""

@@ -30,7 +30,9 @@ def refuse_risk(config: ActionValueConfig) -> None:
             f"rule={config.rule!r} and bootstrap={config.bootstrap!r}."
         )
     if config.discount < 1.0 or not config.centered:
-        raise ValueError(f"risk_level={config.risk_level:g} is about the reward per step: use discount=1 and centered=True.")
+        raise ValueError(
+            f"risk_level={config.risk_level:g} is about the reward per step: use discount=1 and centered=True."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
