@@ -1,7 +1,7 @@
 """How often the 90 % band of a forecast holds the sum of the next rewards: 100,000 simulated sums in six finite worlds.
 
 Two bands: the normal one of the exact mean and variance, and that of the quantiles of another 100,000 simulated sums. For few
-steps the sum of lumpy rewards is not normal: then the second is better. A band of a sum that has few values cannot hold exactly 90 %.
+steps the sum of lumpy rewards is not normal: then the second is better. If the sum has few values, no band holds exactly 90 %.
 """
 
 from __future__ import annotations

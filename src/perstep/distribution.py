@@ -358,7 +358,7 @@ class Distribution:
         shortfall = q * before[position] - before_sum[position]
         weights, means, sds = self._smooth
         if weights.size:
-            shortfall = shortfall + (sds * _expected_excess((q[:, None] - means) / sds)) @ weights
+            shortfall = shortfall + (sds * expected_excess((q[:, None] - means) / sds)) @ weights
         answer[part] = q - shortfall / p
         return np.asarray(np.minimum(answer, self.mean))  # a tail mean never exceeds the mean, except by rounding
 
@@ -386,7 +386,7 @@ def _normal_density(z: Floats) -> Floats:
     return np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
 
 
-def _expected_excess(z: Floats) -> Floats:
+def expected_excess(z: Floats) -> Floats:
     """E[(z − Z)⁺] for a standard normal Z."""
     from scipy.special import ndtr
 

@@ -53,3 +53,12 @@ def panels(
     """A figure with `count` panels in a row, with widths in these `ratios`. Without pyplot: no window, no global state."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, list(figure.subplots(1, count, squeeze=False, width_ratios=ratios, sharey=sharey)[0])
+
+
+@contextlib.contextmanager
+def drawn(ax: Axes | None) -> Iterator[tuple[Figure, Axes]]:
+    """The axes to draw into, `ax` or those of a new figure, in the common style; and their figure."""
+    with look():
+        figure, (axes,) = panels() if ax is None else (ax.get_figure(root=True), [ax])
+        assert figure is not None, "axes belong to a figure"
+        yield figure, axes

@@ -74,14 +74,13 @@ class Forecast:
 
     def plot(self, ax: Axes | None = None, *, level: float = 0.9) -> Figure:
         """The density of the sum with its band, as a matplotlib figure; drawn into `ax` if given."""
-        from perstep.drawing import look, panels
+        from perstep.drawing import drawn
 
-        with look():
-            figure, axes = (None, ax) if ax is not None else ((made := panels())[0], made[1][0])
-            low, high = self.interval(level)
-            density, edges = self.distribution.histogram(60 if self.samples is not None else 400)
+        low, high = self.interval(level)
+        density, edges = self.distribution.histogram(60 if self.samples is not None else 400)
+        inside = (edges[:-1] < high) & (edges[1:] > low)
+        with drawn(ax) as (figure, axes):
             axes.stairs(density, edges, color=BLUE)
-            inside = (edges[:-1] < high) & (edges[1:] > low)
             axes.fill_between(
                 np.clip(np.repeat(edges, 2)[1:-1], low, high),
                 np.repeat(np.where(inside, density, 0.0), 2),
@@ -96,7 +95,7 @@ class Forecast:
             )
             axes.set_ylim(bottom=0.0)
             axes.legend()
-            return figure if figure is not None else axes.get_figure(root=True)  # type: ignore[return-value]
+        return figure
 
     def __str__(self) -> str:
         return self._sentence(0.9)

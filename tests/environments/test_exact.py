@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
+from linear_programs import optimum_by_linear_program
 from perstep.environments.access_control import access_control
 from perstep.environments.exact import NotCommunicating, NotUnichain, policy_probabilities
+from perstep.environments.far_rewards import river_swim
 from perstep.environments.garnet import garnet
 from perstep.environments.mdp import FiniteMDP, GaussianRewards
+from perstep.environments.operations import routing, tandem_queue
 from perstep.environments.redpill import red_pill_blue_pill
 from perstep.environments.two_loop import two_loop
 
@@ -22,25 +24,6 @@ from perstep.environments.two_loop import two_loop
 RING = FiniteMDP(
     [[[1, 0, 0], [0, 1, 0]], [[0, 1, 0], [0, 0, 1]], [[0, 0, 1], [1, 0, 0]]], [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]
 )
-
-
-def optimum_by_linear_program(mdp: FiniteMDP, counted: np.ndarray[Any, Any] | None = None) -> float:
-    """max Σ x r over x ≥ 0 with Σ_a x(s, a) = Σ x P(s | ·) and Σ x = 1: long-run shares of pairs, and nothing of ours."""
-    transitions, rewards = mdp.transitions, mdp.expected_rewards
-    if counted is not None:
-        transitions, rewards = transitions[counted][:, :, counted], rewards[counted]
-    num_states, num_actions = rewards.shape
-    leave = np.repeat(np.eye(num_states), num_actions, axis=1)  # (S, S·A)
-    balance = leave - transitions.reshape(-1, num_states).T
-    answer = linprog(
-        -rewards.ravel(),
-        A_eq=np.vstack([balance, np.ones(num_states * num_actions)]),
-        b_eq=np.append(np.zeros(num_states), 1.0),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    assert answer.status == 0, answer.message
-    return float(-answer.fun)
 
 
 def evaluation_by_dense_algebra(mdp: FiniteMDP, policy: np.ndarray[Any, Any]) -> tuple[float, Any, Any]:
@@ -289,6 +272,47 @@ def test_slow_mixing_keeps_its_digits() -> None:
     answer = FiniteMDP([[[1 - rare, rare]], [[rare, 1 - rare]]], [[1.0], [0.0]]).evaluate([0, 0])
     assert answer.average_reward == pytest.approx(0.5, abs=1e-9)
     assert np.ptp(answer.state_values) == pytest.approx(0.5 / rare, rel=1e-8)
+
+
+def test_the_optimum_is_proven_within_an_interval() -> None:
+    solution = access_control().solve()
+    low, high = solution.interval
+    assert low <= solution.average_reward <= high < low + 1e-11
+    assert solution.proven
+    # Values of 1e12: the optimum is known to fewer digits than were asked for, and the answer says so.
+    rare = FiniteMDP([[[1 - 1e-12, 1e-12]] * 2, [[1e-12, 1 - 1e-12]] * 2], [[1.0, 0.5], [0.0, -1.0]])
+    answer = rare.solve(tolerance=0.0)
+    assert answer.interval[0] <= 0.5 <= answer.interval[1]
+    assert not answer.proven
+    assert "not within the 0 that was asked for" in repr(answer)
+    with pytest.raises(ValueError, match="tolerance must be a number of at least 0, the width of the proven interval"):
+        rare.solve(tolerance=-1.0)
+
+
+def test_large_models_agree_with_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps in place, sparse factors and GMRES, on models that LAPACK and plain policy iteration solve too."""
+    for mdp in (tandem_queue(12), routing(12), garnet(150, 3, 40, seed=1), river_swim(160)):
+        exact = mdp.solve()
+        with monkeypatch.context() as large:
+            large.setattr("perstep.environments.exact.DENSE_UP_TO", 100)
+            solution = mdp.solve(tolerance=1e-10)
+            again = mdp.evaluate(solution.policy)
+        assert solution.proven
+        assert solution.interval[0] <= exact.interval[1]
+        assert exact.interval[0] <= solution.interval[1]
+        assert solution.average_reward == pytest.approx(exact.average_reward, abs=1e-10)
+        assert again.average_reward == pytest.approx(mdp.evaluate(solution.policy).average_reward, abs=1e-12)
+        assert solution.action_values == pytest.approx(exact.action_values, rel=1e-6, abs=1e-6)
+
+
+def test_the_queue_that_is_rarely_full_keeps_its_digits() -> None:
+    """Values of 1e6 in states that are never seen: the average and the proof keep nine digits."""
+    mdp = tandem_queue(60)
+    solution = mdp.solve()
+    assert solution.proven
+    evaluation = mdp.evaluate(solution.policy)
+    assert evaluation.average_reward == pytest.approx(solution.average_reward, abs=1e-10)
+    assert evaluation.reward_distribution.mean == pytest.approx(solution.average_reward, abs=1e-9)
 
 
 def test_one_state() -> None:

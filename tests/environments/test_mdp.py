@@ -271,7 +271,7 @@ ZEROS = np.zeros((2, 1))
         (lambda: FiniteMDP(np.eye(2), ZEROS), r"\(states, actions, states\).*got shape \(2, 2\)"),
         (
             lambda: FiniteMDP(np.ones((1, 2, 2)), ZEROS),
-            r"got shape \(1, 2, 2\). If it holds one matrix for each action.*moveaxis",
+            r"got shape \(1, 2, 2\). If it holds one matrix for each action.*from_matrices",
         ),
         (lambda: FiniteMDP(np.ones((0, 1, 0)), ZEROS), "none of them empty"),
         (

@@ -25,7 +25,7 @@ from perstep.config import TileConfig
 from perstep.environments.motion import Motion
 from perstep.environments.spaces import Numbering, discrete_actions
 from perstep.interaction import motion_worlds
-from perstep.interaction.behaviour import NO_ACTION, Behaviour
+from perstep.interaction.behaviour import NO_ACTION, Behaviour, Ends
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
 from perstep.randomness import Generator, draw
 from perstep.tiles import TileCoder
@@ -92,6 +92,13 @@ class TileAgent(Agent):
         choose = self._chooser(self._prediction_generator, deterministic)
         chosen = [choose(point) for point in points.reshape(-1, *self._shape)]
         return (chosen[0] if points.shape == self._shape else np.array(chosen)), None
+
+    @property
+    def _ends(self) -> Ends:
+        motion = self._opened.motion
+        if motion is not None and motion.teleport_cost is not None:  # the world itself goes on after an end
+            return Ends(False, motion.teleport_cost, False)
+        return super()._ends
 
     @property
     def compiled_world(self) -> str | None:

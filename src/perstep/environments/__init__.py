@@ -5,14 +5,17 @@ from __future__ import annotations
 import gymnasium
 
 from perstep.environments.access_control import access_control
+from perstep.environments.catch import catch
 from perstep.environments.exact import NotCommunicating, NotUnichain, PolicyEvaluation, Solution, policy_probabilities
 from perstep.environments.far_rewards import long_chain, river_swim
 from perstep.environments.garnet import garnet
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP, GaussianRewards
+from perstep.environments.networks import admission_control, criss_cross
 from perstep.environments.operations import (
     inventory,
     maintenance,
+    multi_item_inventory,
     perishable_stock,
     recycling_robot,
     routing,
@@ -20,22 +23,31 @@ from perstep.environments.operations import (
     tandem_queue,
 )
 from perstep.environments.redpill import red_pill_blue_pill
+from perstep.environments.risk import Frontier
 from perstep.environments.two_loop import two_loop
+from perstep.environments.wrappers import Teleport, endless, without_time_limit
 
 __all__ = [
     "WORLDS",
     "FiniteMDP",
     "FiniteMDPEnv",
+    "Frontier",
     "GaussianRewards",
     "NotCommunicating",
     "NotUnichain",
     "PolicyEvaluation",
     "Solution",
+    "Teleport",
     "access_control",
+    "admission_control",
+    "catch",
+    "criss_cross",
+    "endless",
     "garnet",
     "inventory",
     "long_chain",
     "maintenance",
+    "multi_item_inventory",
     "perishable_stock",
     "policy_probabilities",
     "recycling_robot",
@@ -46,18 +58,38 @@ __all__ = [
     "service_queue",
     "tandem_queue",
     "two_loop",
+    "without_time_limit",
 ]
 
-_FINITE = "perstep.environments.gym_env:"
+_FINITE = "perstep.environments.gym_env:finite_env"
 _PENDULUM = "perstep.environments.pendulum:PendulumEnv"
 _MINATAR = "perstep.environments.minatar:MinAtarEnv"
 
-WORLDS: dict[str, tuple[str, dict[str, str]]] = {
-    "perstep/RedPillBluePill-v0": (_FINITE + "red_pill_blue_pill_env", {}),
-    "perstep/TwoLoop-v0": (_FINITE + "two_loop_env", {}),
-    "perstep/AccessControl-v0": (_FINITE + "access_control_env", {}),
+_ENDLESS = "perstep.environments.wrappers:endless_env"
+
+WORLDS: dict[str, tuple[str, dict[str, str | float]]] = {
+    "perstep/RedPillBluePill-v0": (_FINITE, {"world": "red_pill_blue_pill"}),
+    "perstep/TwoLoop-v0": (_FINITE, {"world": "two_loop"}),
+    "perstep/AccessControl-v0": (_FINITE, {"world": "access_control"}),
+    "perstep/AdmissionControl-v0": (_FINITE, {"world": "admission_control"}),
+    "perstep/Catch-v0": (_FINITE, {"world": "catch"}),
+    "perstep/CrissCross-v0": (_FINITE, {"world": "criss_cross"}),
+    "perstep/Inventory-v0": (_FINITE, {"world": "inventory"}),
+    "perstep/LongChain-v0": (_FINITE, {"world": "long_chain"}),
+    "perstep/Maintenance-v0": (_FINITE, {"world": "maintenance"}),
+    "perstep/MultiItemInventory-v0": (_FINITE, {"world": "multi_item_inventory"}),
+    "perstep/PerishableStock-v0": (_FINITE, {"world": "perishable_stock"}),
+    "perstep/RecyclingRobot-v0": (_FINITE, {"world": "recycling_robot"}),
+    "perstep/RiverSwim-v0": (_FINITE, {"world": "river_swim"}),
+    "perstep/Routing-v0": (_FINITE, {"world": "routing"}),
+    "perstep/ServiceQueue-v0": (_FINITE, {"world": "service_queue"}),
+    "perstep/TandemQueue-v0": (_FINITE, {"world": "tandem_queue"}),
     "perstep/InvertedPendulum-v0": (_PENDULUM, {"parameters": "inverted-pendulum"}),
     "perstep/PendulumSwingUp-v0": (_PENDULUM, {"parameters": "pendulum-swing-up"}),
+    # Their rewards are the same in every step, so an end must cost or earn something.
+    "perstep/CartPole-v0": (_ENDLESS, {"name": "CartPole-v1", "reset_cost": 10.0}),
+    "perstep/MountainCar-v0": (_ENDLESS, {"name": "MountainCar-v0", "reset_cost": -100.0}),
+    "perstep/Acrobot-v0": (_ENDLESS, {"name": "Acrobot-v1", "reset_cost": -100.0}),
     "perstep/Autoscaling-v0": ("perstep.environments.autoscaling:AutoscalingEnv", {}),
     "perstep/MinAtar-Asterix-v0": (_MINATAR, {"game": "asterix"}),
     "perstep/MinAtar-Breakout-v0": (_MINATAR, {"game": "breakout"}),

@@ -56,13 +56,21 @@ def access_control(
         served = (action == ACCEPT) & (free > 0)
         probability, left = freed[free - served, after], after
     pairs = (num_counts * num_priorities, 2, num_counts * num_priorities)  # (S, A, K)
-    return FiniteMDP.from_outcomes(
+    mdp = FiniteMDP.from_outcomes(
         (probability / num_priorities).reshape(pairs),
         (left * num_priorities + next_priority).reshape(pairs),
         (served * np.asarray(rewards, dtype=np.float64)[priority]).reshape(pairs),
         initial=np.repeat(np.eye(num_counts)[num_servers], num_priorities) / num_priorities,
         name="AccessControl" if order == "free-first" else "AccessControl, accept-first",
     )
+    servers, which = np.divmod(np.arange(pairs[0]), num_priorities)
+    above_mean = np.asarray(rewards)[which] >= np.mean(rewards)
+    mdp.heuristics = {
+        "accept all": np.full(pairs[0], ACCEPT),
+        # Customers who pay less than the mean are served only while half of the servers are free.
+        "reserve half": np.where(above_mean | (2 * servers >= num_servers), ACCEPT, REJECT),
+    }
+    return mdp
 
 
 def _freed(num_servers: int, free_probability: float) -> Floats:

@@ -7,21 +7,30 @@ gives the differential values. Control needs a communicating MDP; policy iterati
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from numbers import Real
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perstep.config import count
+from perstep.config import count, number
 from perstep.distribution import Distribution, Floats
 from perstep.environments.finite_world import make_world
+from perstep.environments.horizon_returns import (
+    pair_transitions,
+    return_distribution,
+    return_variances,
+    state_transitions,
+)
 from perstep.environments.outcomes import Outcomes, expected_rewards, normalised_initial, transition_matrix
 from perstep.environments.reward_sums import centred_rewards, simulated_sums, sum_moments
+from perstep.environments.sweeps import relax, settle
 from perstep.forecast import Forecast
+from perstep.progress import Bar
 from perstep.randomness import make_generator
 
 if TYPE_CHECKING:
@@ -33,18 +42,46 @@ Policy = ArrayLike | Callable[[int], Any]
 """Actions (S,), probabilities (S, A), or a function from a state to an action or to probabilities (A,)."""
 
 DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
+THIN_UP_TO = (
+    8.0  # bandwidth / √states; a plane has 1. Above, a factorisation has very many entries, and GMRES is tried first
+)
+FACTOR_UP_TO = 3e9  # states · bandwidth; above, a sparse factorisation fills the memory
+RARE = 1e-6  # relative to the most frequent state; with an anchor that is visited less often, digits are lost
 WARM_UP_SWEEPS = 100  # of value iteration before the first linear system; they save most rounds of policy iteration
+MOST_WARM_UP = 3000  # sweeps, where value iteration alone is about to reach the tolerance
+LONG_WARM_UP = (
+    20_000  # sweeps, where policy iteration has not proven its answer within POOR, relative to the rewards ...
+)
+WARM_UP_WORK = 2e10  # ... but not more than this number of transitions
+POOR = 1e-6
+PLACE_SWEEPS = 10  # of value iteration in place, up and down, after each linear system of a model that is not small
+CLOSE = 0.001  # share of states whose action still changes; below, the optimum may be proven already
+MOST_ROUNDS = 100  # of policy iteration for a model that is not small; it needs about five
 IMPROVEMENT = 1e-13  # relative to the values; a smaller advantage is a rounding error
 TIE = 1e-10  # relative to the values; actions that differ by less are equally good
 ROUNDING = 1e-14  # relative to the values; rounding error of their sums
-CERTIFICATE = 1e-10  # relative to the rewards; tolerance within which the gain must be proven optimal
+TOLERANCE = 1e-8  # width of the interval within which the optimum should be proven to lie
+EPSILON = float(np.finfo(np.float64).eps)
+TILTS = 10.0 ** np.arange(-13, -5)  # see `_interval`
 
 
-class NotUnichain(ValueError):
+Optimum = tuple[Integers, float, Floats, tuple[float, float]]
+"""Actions (S,), their gain, values (S,), and the interval within which the optimal gain is proven to lie."""
+
+
+class _SeveralAnswers(ValueError):
+    """The answer depends on the first state."""
+
+    def __init__(self, sentence: str, examples: Sequence[int] = ()) -> None:
+        super().__init__(sentence)
+        self.examples = tuple(examples)  # one state of each part
+
+
+class NotUnichain(_SeveralAnswers):
     """The policy's Markov chain has several closed classes, so the average reward depends on the first state."""
 
 
-class NotCommunicating(ValueError):
+class NotCommunicating(_SeveralAnswers):
     """The MDP has parts that a policy can stay in and that do not communicate, so the optimum can depend on the first state."""
 
 
@@ -104,8 +141,8 @@ class PolicyEvaluation:
                 f"start must be a state that was evaluated, got state {int(((first > 0.0) & ~counted).argmax())}, from which the "
                 "policy was not. Give evaluate the same start."
             )
-        if action is not None and (isinstance(action, bool) or action not in range(num_actions)):
-            raise ValueError(f"action must be an integer from 0 to {num_actions - 1}, got {action!r}.")
+        if action is not None:
+            self._check_action(action)
         choice = self.policy if action is None else np.eye(num_actions)[[action] * num_states]
         moments = sum_moments(
             self.outcomes,
@@ -124,9 +161,54 @@ class PolicyEvaluation:
         )
         return Forecast(steps, *moments, samples=samples)
 
+    def return_variance(self, horizon: float) -> Floats:
+        """The variance of the differential return with a horizon, for each state and action; NaN where not evaluated. (S, A)
+
+        It is that of Z = Σ g^t δ_t with g = 1 − 1/horizon and δ = R − r̄ + q(S′, A′) − q(S, A).
+        """
+        discount = _horizon_discount(horizon)
+        nodes = ~np.isnan(self.action_values)
+        steps = pair_transitions(self.outcomes, self.policy, self.average_reward, self.action_values, nodes)
+        answer = np.full(nodes.shape, np.nan)
+        answer[nodes] = return_variances(steps, discount)
+        return answer
+
+    def return_distribution(
+        self, horizon: float, state: int, action: int | None = None, *, error: float = 0.01
+    ) -> Distribution:
+        """The distribution of the differential return with a horizon: q(s, a) + Σ g^t δ_t, g = 1 − 1/horizon.
+
+        Without `action`, that of a state: v(s) + Σ g^t δ_t with δ = R − r̄ + v(S′) − v(S). The answer is a grid; its quantiles
+        differ from the exact ones by at most `error` standard deviations in the mean of squares (2-Wasserstein distance).
+        """
+        discount, error = _horizon_discount(horizon), number("error", error, 0.0, 1.0, above=True)
+        counted = ~np.isnan(self.state_values)
+        if state not in range(counted.size) or not counted[state]:
+            raise ValueError(f"state must be a state from 0 to {counted.size - 1} that was evaluated, got {state!r}.")
+        if action is None:
+            value, nodes = self.state_values[state], counted
+            steps = state_transitions(self.outcomes, self.policy, self.average_reward, self.state_values, nodes)
+            node = int(np.count_nonzero(nodes[:state]))
+        else:
+            self._check_action(action)
+            value, nodes = self.action_values[state, action], counted[:, None] & (self.policy > 0.0)
+            nodes[state, action] = True
+            steps = pair_transitions(self.outcomes, self.policy, self.average_reward, self.action_values, nodes)
+            node = int(np.count_nonzero(nodes.ravel()[: state * nodes.shape[1] + action]))
+        variances = return_variances(steps, discount)
+        if variances[node] <= ROUNDING * (1.0 + np.abs(steps.shift).max()) ** 2:
+            return Distribution([1.0], [value])
+        weights, places = return_distribution(steps, discount, node, variances, error)
+        return Distribution(weights, value + places)
+
+    def _check_action(self, action: object) -> None:
+        num_actions = self.policy.shape[1]
+        if isinstance(action, bool) or action not in range(num_actions):
+            raise ValueError(f"action must be an integer from 0 to {num_actions - 1}, got {action!r}.")
+
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """The exact optimum over all policies."""
 
@@ -138,6 +220,29 @@ class Solution:
     """v(s) = max q(s, ·), with μ·v = 0 for the stationary distribution μ of `policy`; NaN where q is NaN. (S,)"""
     action_values: Floats
     """A solution of q(s, a) = r(s, a) − r̄* + Σ p(s′ | s, a) max q(s′, ·); NaN for states that were not solved. (S, A)"""
+    interval: tuple[float, float]
+    """(low, high): proven, with rounding errors counted, that `policy` attains at least `low` and no policy more than `high`."""
+    tolerance: float
+    """The width of the interval that was asked for."""
+    risk_level: float = field(default=1.0, kw_only=True)
+    """τ: what is maximised is CVaR, the mean reward of the worst fraction τ of the steps; 1 is the average reward."""
+    cvar: float = field(default=math.nan, kw_only=True)
+    """The CVaR of `policy` at the risk level; NaN if that is 1. `interval` then holds the largest CVaR."""
+    threshold: float = field(default=math.inf, kw_only=True)
+    """y, the reward below which a step counts among the worst. Values are those of the reward y − (y − R)⁺ / τ."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether the interval is as narrow as was asked for."""
+        return self.interval[1] - self.interval[0] <= self.tolerance
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        risk = "" if self.risk_level == 1.0 else f"risk_level {self.risk_level:g}, cvar {self.cvar:.10g}, "
+        text = f"Solution({risk}average_reward {self.average_reward:.10g}, optimum proven within {high - low:.1e}"
+        if not self.proven:
+            text += f", not within the {self.tolerance:g} that was asked for"
+        return f"{text}, {self.policy.size} states)"
 
 
 def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsilon: float = 0.0) -> Floats:
@@ -220,24 +325,32 @@ def reachable(graph: csr_array, start: Mask) -> Mask:
     return seen
 
 
-def stationary_gain_values(chain: csr_array, rewards: Floats, recurrent: Integers) -> tuple[Floats, float, Floats]:
+def stationary_gain_values(
+    chain: csr_array, rewards: Floats, recurrent: Integers, anchor: int | None = None
+) -> tuple[Floats, float, Floats]:
     """μ, r̄ and v of a chain P (S, S) with rewards r (S,) and one closed class `recurrent`: r̄ + v = r + P v, μ·v = 0.
 
-    One factorisation gives both μ and v: that of I − P without the row and the column of one recurrent state, the anchor.
+    One factorisation gives both μ and v: that of I − P without the row and the column of one recurrent state, the anchor. It should
+    be visited often; a similar chain may tell which state is.
     """
     num_states = chain.shape[0]
-    anchor = _often_visited(chain, recurrent)
-    others = np.flatnonzero(np.arange(num_states) != anchor)
-    stationary, values = np.zeros(num_states), np.zeros(num_states)
-    stationary[anchor] = 1.0
-    solve = _factorised(chain[others][:, others])
-    # The expected number of visits to each state between two visits to the anchor.
-    visits = solve(chain[[anchor]][:, others].toarray()[0], True)
-    stationary[others] = np.maximum(visits, 0.0)
+    if anchor is None or anchor not in recurrent:
+        anchor = _often_visited(chain, recurrent)
     transient = np.ones(num_states, dtype=np.bool_)
     transient[recurrent] = False
-    stationary[transient] = 0.0
-    stationary /= stationary.sum()
+    for _ in range(3):
+        others = np.flatnonzero(np.arange(num_states) != anchor)
+        stationary, values = np.zeros(num_states), np.zeros(num_states)
+        stationary[anchor] = 1.0
+        solve = _factorised(chain[others][:, others])
+        # The expected number of visits to each state between two visits to the anchor.
+        visits = solve(chain[[anchor]][:, others].toarray()[0], True)
+        stationary[others] = np.maximum(visits, 0.0)
+        stationary[transient] = 0.0
+        stationary /= stationary.sum()
+        if stationary[anchor] >= RARE * stationary.max():
+            break
+        anchor = int(stationary.argmax())
     gain = float(stationary @ rewards)
     values[others] = solve(rewards[others] - gain, False)
     return stationary, gain, values - stationary @ values
@@ -247,6 +360,10 @@ def _often_visited(chain: csr_array, recurrent: Integers) -> int:
     """A state to which the chain returns often. With it as the anchor the linear systems are well conditioned."""
     share = np.zeros(chain.shape[0])
     share[recurrent] = 1.0 / recurrent.size
+    if share.size > DENSE_UP_TO:
+        settle(chain, share, 4 * PLACE_SWEEPS)
+        share[~np.isin(np.arange(share.size), recurrent)] = 0.0
+        return int(share.argmax())
     backwards = chain.T.tocsr()
     for _ in range(64):
         share = 0.5 * (share + backwards @ share)  # averaged, so that periodic chains converge too
@@ -264,10 +381,54 @@ def _factorised(chain: csr_array) -> Callable[[Floats, bool], Floats]:
         dense = lu_factor(np.eye(size) - chain.toarray())
         return lambda b, transposed: np.asarray(lu_solve(dense, b, trans=1 if transposed else 0))
     from scipy.sparse import eye_array
+
+    system = (eye_array(size) - chain).tocsc()
+    bandwidth = _bandwidth(chain)
+    if bandwidth <= THIN_UP_TO * size**0.5:
+        return _direct(system)
+
+    def solve(b: Floats, transposed: bool) -> Floats:
+        x, converged = _krylov(system, b, transposed)
+        if converged:  # most graphs that are not thin mix fast, and then it does
+            return x
+        if size * bandwidth <= FACTOR_UP_TO:
+            return _direct(system)(b, transposed)
+        return _krylov(system, b, transposed, roughly=True)[0]
+
+    return solve
+
+
+def _direct(system: Any) -> Callable[[Floats, bool], Floats]:
     from scipy.sparse.linalg import splu
 
-    sparse = splu((eye_array(size) - chain).tocsc())
-    return lambda b, transposed: np.asarray(sparse.solve(b, trans="T" if transposed else "N"))
+    # I − P needs no pivoting, since it is an M-matrix. So the order of elimination can be chosen for the fewest new entries.
+    factors = splu(system, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    return lambda b, transposed: np.asarray(factors.solve(b, trans="T" if transposed else "N"))
+
+
+def _bandwidth(chain: csr_array) -> int:
+    """The largest distance of two neighbours in a good order of the states: small if the graph is long and thin."""
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    order = reverse_cuthill_mckee((chain + chain.T).tocsr(), symmetric_mode=True)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    edges = chain.tocoo()
+    return int(np.abs(place[edges.row] - place[edges.col]).max(initial=0))
+
+
+def _krylov(system: Any, b: Floats, transposed: bool, roughly: bool = False) -> tuple[Floats, bool]:
+    """The solution by GMRES, and whether it converged; with an incomplete factorisation if `roughly`."""
+    from scipy.sparse.linalg import LinearOperator, gmres, spilu
+
+    inverse = None
+    if roughly:
+        factors = spilu(system, drop_tol=1e-3, fill_factor=5, permc_spec="NATURAL", diag_pivot_thresh=0.0)
+        trans = "T" if transposed else "N"
+        inverse = LinearOperator(system.shape, matvec=lambda x: factors.solve(x, trans=trans), dtype=np.float64)
+    matrix = system.T if transposed else system
+    x, _ = gmres(matrix, b, rtol=1e-13, restart=60, maxiter=6, M=inverse)
+    return np.asarray(x), bool(np.linalg.norm(matrix @ x - b) <= 1e-11 * np.linalg.norm(b))
 
 
 # Prediction
@@ -291,17 +452,18 @@ def evaluate(
         counted = reachable(chain, initial > 0.0)
         classes = closed_classes(_restricted(chain, counted))
     if len(classes) > 1:
-        names = _class_names([np.flatnonzero(counted)[members] for members in classes])
-        example = int(np.flatnonzero(counted)[classes[0][0]])
+        members = [np.flatnonzero(counted)[each] for each in classes]
+        names, examples = _class_names(members), [int(each[0]) for each in members[:4]]
         raise NotUnichain(
             "The policy's Markov chain must have one closed class of states, got "
             f"{len(classes)} closed classes: {names}. The average reward depends on which of them is reached, and that depends on "
             + (
-                f"the first state. Give start={example}, for example, to evaluate the policy from one state, "
+                f"the first state. Give start={examples[0]}, for example, to evaluate the policy from one state, "
                 if first is None
                 else "chance. Give a start inside one of them, "
             )
-            + "or change the policy (epsilon > 0 often joins the classes)."
+            + "or change the policy (epsilon > 0 often joins the classes).",
+            examples,
         )
     # From here on only the counted states matter, because the chain does not leave them.
     kept = np.flatnonzero(counted)
@@ -337,6 +499,11 @@ def _policy_chain(matrix: csr_array, policy: Floats) -> csr_array:
 
 def _restricted(chain: csr_array, counted: Mask) -> csr_array:
     return chain if counted.all() else chain[counted][:, counted]
+
+
+def _horizon_discount(horizon: float) -> float:
+    """g = 1 − 1/horizon."""
+    return 1.0 - 1.0 / number("horizon", horizon, 1.0)
 
 
 def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
@@ -376,31 +543,45 @@ def end_components(matrix: csr_array, num_actions: int) -> list[Integers]:
     return _grouped(label, np.asarray(allowed.reshape(num_states, num_actions).any(axis=1)))
 
 
-def solve(outcomes: Outcomes, initial: Floats) -> Solution:
+def solve(outcomes: Outcomes, initial: Floats, tolerance: float = TOLERANCE) -> Solution:
     """The optimum over all policies; only for the states reachable from `initial` if parts of the MDP do not communicate."""
-    num_states, num_actions, _ = outcomes.probability.shape
-    matrix, rewards = transition_matrix(outcomes), expected_rewards(outcomes)
+    return solve_model(transition_matrix(outcomes), expected_rewards(outcomes), initial, tolerance)
+
+
+def solve_model(matrix: csr_array, rewards: Floats, initial: Floats, tolerance: float = TOLERANCE) -> Solution:
+    """The optimum for transition probabilities P (S·A, S), rewards (S, A) and the distribution of the first state (S,)."""
+    if not tolerance >= 0.0:
+        raise ValueError(
+            f"tolerance must be a number of at least 0, the width of the proven interval, got {tolerance}."
+        )
+    num_states, num_actions = rewards.shape
     counted = np.ones(num_states, dtype=np.bool_)
     parts = end_components(matrix, num_actions)
     if len(parts) > 1:
         counted = reachable(_any_action(matrix, num_actions), initial > 0.0)
         parts = end_components(*_submodel(matrix, num_actions, counted))
     if len(parts) > 1:
-        names = _class_names([np.flatnonzero(counted)[members] for members in parts])
+        members = [np.flatnonzero(counted)[each] for each in parts]
+        names = _class_names(members)
         raise NotCommunicating(
             "The MDP must communicate: from every state that a policy can return to, some policy must reach every other. Got "
             f"{len(parts)} parts that a policy can stay in and that do not communicate: {names}. The optimal average reward "
             "can then depend on the first state. Add transitions between the parts, or give FiniteMDP "
-            "an initial distribution that leads to only one of them."
+            "an initial distribution that leads to only one of them.",
+            [int(each[0]) for each in members[:4]],
         )
-    actions, gain, part_values = _policy_iteration(_submodel(matrix, num_actions, counted)[0], rewards[counted])
+    actions, gain, part_values, interval = _optimum(
+        _submodel(matrix, num_actions, counted)[0], rewards[counted], tolerance
+    )
     values = np.full(num_states, np.nan)
     values[counted] = part_values
     action_values = rewards - gain + (matrix @ values).reshape(num_states, num_actions)
     action_values[~counted] = np.nan
     policy = np.zeros(num_states, dtype=np.int64)
     policy[counted] = actions
-    return Solution(gain, _led_to(counted, policy, matrix), action_values.max(axis=1), action_values)
+    return Solution(
+        gain, _led_to(counted, policy, matrix), action_values.max(axis=1), action_values, interval, tolerance
+    )
 
 
 def optimality_gap(outcomes: Outcomes, action_values: ArrayLike) -> float:
@@ -422,55 +603,142 @@ def optimality_gap(outcomes: Outcomes, action_values: ArrayLike) -> float:
     return float(np.ptp(difference[known]))
 
 
-def _policy_iteration(matrix: csr_array, rewards: Floats) -> tuple[Integers, float, Floats]:
-    """Optimal actions (S,), their gain, and values (S,), for an MDP with one end component.
+def _optimum(matrix: csr_array, rewards: Floats, tolerance: float) -> Optimum:
+    """By policy iteration; if that does not prove much, because a policy almost never leaves some states, after more sweeps."""
+    found = _policy_iteration(matrix, rewards, _warm_start(matrix, rewards, tolerance), tolerance)
+    if _width(found) > max(tolerance, POOR * (1.0 + np.abs(rewards).max())):
+        sweeps = min(LONG_WARM_UP, int(WARM_UP_WORK / matrix.nnz))
+        again = _policy_iteration(matrix, rewards, _warm_start(matrix, rewards, tolerance, sweeps), tolerance)
+        found = min(found, again, key=_width)
+    return found
+
+
+def _width(found: Optimum) -> float:
+    low, high = found[3]
+    return high - low
+
+
+def _policy_iteration(matrix: csr_array, rewards: Floats, actions: Integers, tolerance: float) -> Optimum:
+    """Optimal actions (S,), their gain, values (S,) and the proven interval, for an MDP with one end component.
 
     Haviv & Puterman (1991): if the chain of a policy has several closed classes, the policy is first changed so that every
     state leads to the best class. An action changes only if the advantage is larger than rounding errors. So each iteration
-    raises the gain, or keeps the class and raises values outside it, and no policy occurs twice.
+    raises the gain, or keeps the class and raises values outside it, and no policy occurs twice. A model that is not small also
+    gets some sweeps of value iteration in each round, and then needs about five rounds, whatever its size.
     """
     num_states, num_actions = rewards.shape
+    small = num_states <= DENSE_UP_TO
     states = np.arange(num_states)
-    actions = _warm_start(matrix, rewards)
-    seen: set[bytes] = set()
-    while True:
-        actions, recurrent = _one_class(actions, matrix, rewards)
-        seen.add(actions.tobytes())
-        stationary, gain, values = stationary_gain_values(
-            matrix[states * num_actions + actions], rewards[states, actions], recurrent
-        )
-        q = rewards + (matrix @ values).reshape(num_states, num_actions)
-        scale = 1.0 + np.abs(values).max() + np.abs(rewards).max()
-        better = q.max(axis=1) > q[states, actions] + IMPROVEMENT * scale
-        improved = np.where(better, q.argmax(axis=1), actions)
-        if not better.any() or improved.tobytes() in seen:
-            break
-        actions = improved
-    # r̄* is at most this much larger than the gain (Puterman 1994, Theorem 8.5.5).
-    shortfall = float((q.max(axis=1) - values).max()) - gain
-    tolerance = max(CERTIFICATE * (1.0 + np.abs(rewards).max()), ROUNDING * scale)
-    if not shortfall <= tolerance:
-        raise ArithmeticError(
-            f"The average reward must be proven optimal within {CERTIFICATE:g}, got a proof within {shortfall:.1e} only, because "
-            "the probabilities differ by too many orders of magnitude. Make the rarest transitions more likely."
-        )
-    # Every choice among equally good actions has the gain r̄*. Take the lowest, if the chain then has one closed class.
-    lowest = (q >= q.max(axis=1, keepdims=True) - TIE * scale).argmax(axis=1)
-    chain = matrix[states * num_actions + lowest]
-    if len(classes := closed_classes(chain)) == 1:
-        stationary, its_gain, _ = stationary_gain_values(chain, rewards[states, lowest], classes[0])
-        if its_gain >= gain - tolerance:  # if the values are huge, actions within TIE may differ
-            return lowest, its_gain, values - stationary @ values
-    return actions, gain, values
+    seen: set[int] = set()
+    anchor = None
+    with Bar(0, f"solving {num_states} states", unit="rounds") as bar:
+        while True:
+            bar.update(len(seen))
+            actions, recurrent = _one_class(actions, matrix, rewards)
+            seen.add(hash(actions.tobytes()))
+            stationary, gain, values = stationary_gain_values(
+                matrix[states * num_actions + actions], rewards[states, actions], recurrent, anchor
+            )
+            if not small:
+                anchor = int(stationary.argmax())
+                values -= values[anchor]
+                relax(matrix, rewards, gain, values, anchor, PLACE_SWEEPS)
+            residual, error = _residuals(matrix, rewards, values)
+            kept, best = residual[states, actions], _largest(residual)
+            scale = 1.0 + np.abs(values).max() + np.abs(rewards).max()
+            noise = IMPROVEMENT * scale if small else 2.0 * _largest(error)
+            better = best > kept + noise
+            improved = np.where(better, residual.argmax(axis=1), actions)
+            repeats = not better.any() or hash(improved.tobytes()) in seen or len(seen) >= MOST_ROUNDS
+            close = repeats or better.sum() < CLOSE * num_states
+            low, high = (
+                _interval(matrix, rewards, values, actions, recurrent, tolerance) if close else (-np.inf, np.inf)
+            )
+            if repeats or (not small and high - low <= tolerance):
+                break
+            actions = improved
+    if (
+        small
+    ):  # Every choice among equally good actions is optimal. Take the lowest, if the chain then has one closed class.
+        lowest = (residual >= best[:, None] - TIE * scale).argmax(axis=1)
+        chain = matrix[states * num_actions + lowest]
+        if len(classes := closed_classes(chain)) == 1:
+            its_stationary, its_gain, _ = stationary_gain_values(chain, rewards[states, lowest], classes[0])
+            bounds = _interval(matrix, rewards, values, lowest, classes[0], tolerance)
+            # If the values are huge, actions within TIE may differ.
+            if its_gain >= gain - max(1e-10 * (1.0 + np.abs(rewards).max()), ROUNDING * scale):
+                return lowest, its_gain, values - its_stationary @ values, _around(its_gain, bounds)
+    return actions, gain, values - stationary @ values, _around(gain, (low, high))
 
 
-def _warm_start(matrix: csr_array, rewards: Floats) -> Integers:
-    values = np.zeros(rewards.shape[0])
-    for _ in range(WARM_UP_SWEEPS):
-        best = (rewards + (matrix @ values).reshape(rewards.shape)).max(axis=1)
-        values = 0.5 * (values + best)  # averaged, so that periodic MDPs converge too
+def _around(gain: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """The bounds, widened where the rounded gain lies outside."""
+    return min(bounds[0], gain), max(bounds[1], gain)
+
+
+def _residuals(matrix: csr_array, rewards: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """r + Σ p (v(s′) − v(s)) for each state and action, and bounds of its rounding errors. (S, A) each
+
+    Differences of values are almost exact, so values of 1e9 do not cost nine digits.
+    """
+    num_actions = rewards.shape[1]
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    change = matrix.data * (values[matrix.indices] - values[row // num_actions])
+    length = np.diff(matrix.indptr).reshape(rewards.shape)
+
+    def total(parts: Floats) -> Floats:
+        return np.asarray(np.add.reduceat(parts, matrix.indptr[:-1])).reshape(rewards.shape)
+
+    error = (length + 4) * EPSILON * (total(np.abs(change)) + np.abs(rewards))
+    return rewards + total(change), error
+
+
+def _interval(
+    matrix: csr_array, rewards: Floats, values: Floats, actions: Integers, recurrent: Integers, tolerance: float
+) -> tuple[float, float]:
+    """A lower bound of the gain of `actions`, whose closed class is `recurrent`, and an upper bound of every gain.
+
+    For any v, a policy earns at least the smallest of its residuals in its closed class, and no policy earns more than the
+    largest residual of all (Puterman 1994, Theorem 8.5.5). Rare states with large costs have large values, whose rounding errors
+    spoil the bounds. But (1 − t) v has the residuals (1 − t) · residual + t · reward. They are lower where rewards are low, and
+    those of (1 + t) v are higher there. So a small tilt t removes these errors at the price of t times the other rewards.
+    """
+
+    def low(tilt: float) -> float:
+        residual, error = _residuals(matrix, rewards, (1.0 + tilt) * values)
+        return float((residual - error)[recurrent, actions[recurrent]].min())
+
+    def high(tilt: float) -> float:
+        residual, error = _residuals(matrix, rewards, (1.0 - tilt) * values)
+        return float((residual + error).max())
+
+    bounds = low(0.0), high(0.0)
+    for tilt in TILTS if bounds[1] - bounds[0] > tolerance else ():
+        bounds = max(bounds[0], low(tilt)), min(bounds[1], high(tilt))
+    return bounds
+
+
+def _warm_start(matrix: csr_array, rewards: Floats, tolerance: float, least: int = WARM_UP_SWEEPS) -> Integers:
+    """The greedy actions after some sweeps of value iteration; after more, if that alone is about to reach the tolerance."""
+    values, before = np.zeros(rewards.shape[0]), np.inf
+    most = max(MOST_WARM_UP, least + 1)
+    for sweep in range(most):
+        residual = _largest(rewards + (matrix @ values).reshape(rewards.shape)) - values
+        if sweep >= least and sweep % WARM_UP_SWEEPS == 0:
+            width = float(np.ptp(residual))
+            needed = np.log(max(width, 1e-300) / max(tolerance, 1e-300))
+            rate = np.log(before / max(width, 1e-300)) / WARM_UP_SWEEPS
+            if rewards.shape[0] <= DENSE_UP_TO or not 0.0 < needed < rate * (most - sweep):
+                break
+            before = width
+        values += 0.5 * residual  # averaged, so that periodic MDPs converge too
         values -= values[0]
     return np.asarray((rewards + (matrix @ values).reshape(rewards.shape)).argmax(axis=1))
+
+
+def _largest(table: Floats) -> Floats:
+    """max over the actions (S,) of a table (S, A); NumPy's own takes ten times as long where A is small."""
+    return reduce(np.maximum, table.T)
 
 
 def _one_class(actions: Integers, matrix: csr_array, rewards: Floats) -> tuple[Integers, Integers]:

@@ -64,5 +64,5 @@ def long_chain(
     rewards[:, BACK], rewards[:, FORWARD] = near_reward, -step_cost
     rewards[-1, FORWARD] = far_reward
     return FiniteMDP.from_outcomes(
-        probability, next_state, rewards[:, :, None], initial=np.eye(length)[0], name=f"LongChain({length})"
+        probability, next_state, rewards[:, :, None], initial=place == 0, name=f"LongChain({length})"
     )

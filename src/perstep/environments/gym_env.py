@@ -8,10 +8,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.environments.access_control import access_control
 from perstep.environments.mdp import FiniteMDP
-from perstep.environments.redpill import red_pill_blue_pill
-from perstep.environments.two_loop import two_loop
 
 
 @final
@@ -31,6 +28,11 @@ class FiniteMDPEnv(gymnasium.Env[Any, Any]):
         """The current state. Together with `np_random` this is all that changes."""
         self._last: tuple[int, int, float] | None = None  # previous state, action, reward
 
+    @property
+    def heuristics(self) -> dict[str, NDArray[np.int64]]:
+        """Policies that practitioners use in this world, by name: actions (S,)."""
+        return self.mdp.heuristics
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Draw a first state."""
         super().reset(seed=seed)
@@ -44,7 +46,8 @@ class FiniteMDPEnv(gymnasium.Env[Any, Any]):
         if not self.action_space.contains(action):
             raise ValueError(f"The action must be an integer from 0 to {self.mdp.num_actions - 1}, got {action!r}.")
         world, pair = self.mdp.world, (self.state, int(action))
-        outcome = (*pair, self._draw(world.accept[pair], world.alias[pair]))
+        # As in compiled code, a single outcome needs no random number.
+        outcome = (*pair, self._draw(world.accept[pair], world.alias[pair]) if world.accept.shape[2] > 1 else 0)
         reward, sd = float(world.mean[outcome]), float(world.sd[outcome])
         if sd > 0.0:
             reward += sd * float(self.np_random.standard_normal())
@@ -69,20 +72,8 @@ class FiniteMDPEnv(gymnasium.Env[Any, Any]):
         return column if place - column < accept[column] else int(alias[column])
 
 
-def red_pill_blue_pill_env(render_mode: Literal["ansi"] | None = None) -> FiniteMDPEnv:
-    """perstep/RedPillBluePill-v0"""
-    return FiniteMDPEnv(red_pill_blue_pill(), render_mode)
+def finite_env(world: str, render_mode: Literal["ansi"] | None = None, **parameters: Any) -> FiniteMDPEnv:
+    """The world that the function `world` of `perstep.environments` returns for these parameters."""
+    from perstep import environments
 
-
-def two_loop_env(render_mode: Literal["ansi"] | None = None) -> FiniteMDPEnv:
-    """perstep/TwoLoop-v0"""
-    return FiniteMDPEnv(two_loop(), render_mode)
-
-
-def access_control_env(
-    order: Literal["free-first", "accept-first"] = "free-first",
-    render_mode: Literal["ansi"] | None = None,
-    **parameters: Any,
-) -> FiniteMDPEnv:
-    """perstep/AccessControl-v0; `order` and the other parameters are those of `access_control`."""
-    return FiniteMDPEnv(access_control(order, **parameters), render_mode)
+    return FiniteMDPEnv(getattr(environments, world)(**parameters), render_mode)

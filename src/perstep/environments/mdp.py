@@ -6,16 +6,20 @@ States and actions are numbered from 0. Rewards are fixed, normal, or mixtures o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from perstep.config import number
 from perstep.distribution import Floats
-from perstep.environments import exact
-from perstep.environments.exact import Policy, PolicyEvaluation, Solution
+from perstep.environments import building, exact, risk
+from perstep.environments.exact import NotCommunicating, NotUnichain, Policy, PolicyEvaluation, Solution
 from perstep.environments.finite_world import FiniteWorld, make_world
 from perstep.environments.outcomes import (
     PROBABILITY_TOLERANCE,
@@ -29,6 +33,7 @@ from perstep.environments.outcomes import (
     pack,
     transition_matrix,
 )
+from perstep.environments.risk import Frontier
 
 if TYPE_CHECKING:
     import gymnasium
@@ -71,7 +76,7 @@ class FiniteMDP:
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
             raise ValueError(
                 "transitions must have shape (states, actions, states), with the next state on the last axis, got shape "
-                f"{table.shape}. If it holds one matrix for each action, give np.moveaxis(transitions, 0, 1)."
+                f"{table.shape}. If it holds one matrix for each action, use FiniteMDP.from_matrices."
             )
         table = normalised(table, "transitions", "next states")
         self._set(_outcomes_from_tables(table, rewards), initial, name)
@@ -80,6 +85,14 @@ class FiniteMDP:
         self.outcomes = outcomes
         self.initial = normalised_initial(initial, outcomes.probability.shape[0])  # (S,)
         self.name = name
+        self.states: Sequence[Hashable] = range(outcomes.probability.shape[0])
+        """The name of each state; its number, if none was given."""
+        self.actions: Sequence[Hashable] = range(outcomes.probability.shape[1])
+        """The name of each action; its number, if none was given."""
+        self.allowed: NDArray[np.bool_] | None = None
+        """(S, A), the actions that a state has; None if all have all. Any other action does what the first allowed one does."""
+        self.heuristics: dict[str, NDArray[np.int64]] = {}
+        """Policies that practitioners use in this world, by name: actions (S,)."""
 
     @classmethod
     def from_outcomes(
@@ -134,6 +147,47 @@ class FiniteMDP:
         mdp = cls.__new__(cls)
         mdp._set(_outcomes_from_gymnasium(table, np.asarray(initial, dtype=np.float64), reset_cost), initial, name)
         return mdp
+
+    @classmethod
+    def _from_model(cls, model: building.Model, initial: ArrayLike | None, name: str | None) -> FiniteMDP:
+        mdp = cls.__new__(cls)
+        mdp._set(model.outcomes, model.initial if initial is None else initial, name)
+        if model.states is not None:
+            mdp.states = model.states
+        if model.actions is not None:
+            mdp.actions = model.actions
+        mdp.allowed = None if model.allowed.all() else model.allowed
+        return mdp
+
+    @classmethod
+    def from_matrices(
+        cls, transitions: Any, rewards: Any, *, initial: ArrayLike | None = None, name: str | None = None
+    ) -> FiniteMDP:
+        """An MDP from one matrix (S, S) for each action: a list of SciPy sparse matrices, or an array (A, S, S).
+
+        `rewards` has shape (S,) or (S, A), or is given like the transitions. This is also the layout of pymdptoolbox. A row of
+        zeros says that the state does not have the action.
+        """
+        return cls._from_model(building.from_matrices(transitions, rewards), initial, name)
+
+    @classmethod
+    def from_function(
+        cls,
+        start: Hashable | Mapping[Any, float],
+        actions: building.Actions,
+        outcomes: building.OutcomesOf,
+        *,
+        max_states: int = building.MOST_STATES,
+        name: str | None = None,
+        progress: bool | None = None,
+    ) -> FiniteMDP:
+        """An MDP from a Python model, with the states that can be reached from `start`, a state or {state: probability}.
+
+        A state is anything that can be the key of a dict, such as a tuple. `actions` is a list, or a function from a state to its
+        list. `outcomes(state, action)` returns a list of (probability, next state, reward). The names stay in `states` and
+        `actions`.
+        """
+        return cls._from_model(building.from_function(start, actions, outcomes, max_states, progress), None, name)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything except the name as plain arrays, for storage. `from_arrays` restores the MDP bit for bit."""
@@ -197,16 +251,67 @@ class FiniteMDP:
         the first state, only the states reachable from `initial` are. If it still does, raises `NotUnichain`.
         """
         table = exact.policy_probabilities(policy, self.num_states, self.num_actions, epsilon)
-        return exact.evaluate(self.outcomes, table, self.initial, start)
+        with self._naming_states():
+            return exact.evaluate(self.outcomes, table, self.initial, start)
 
-    def solve(self) -> Solution:
-        """The exact optimal average reward, and a policy that attains it.
+    def solve(self, tolerance: float = exact.TOLERANCE, *, risk_level: float = 1.0) -> Solution:
+        """The exact optimal average reward, a policy that attains it, and the interval within which that is proven.
+
+        `tolerance` is the width of the interval to aim at, in the unit of the rewards. What could be proven is in
+        `interval`, and `proven` says whether that is enough; most models are proven within 1e-12, and only a large one stops early.
+
+        With a `risk_level` τ below 1, the policy whose bad steps are least bad: the largest CVaR, the mean reward of the worst
+        fraction τ of its steps, with an interval that provably holds the optimum.
 
         If parts of the MDP do not communicate, the optimum can depend on the first state. Then only the states reachable from
         `initial` are solved. The other states have the value NaN and, if possible, an action that leads to the solved states.
         Raises `NotCommunicating` if several such parts are reachable from `initial`.
         """
-        return exact.solve(self.outcomes, self.initial)
+        risk_level = number("risk_level", risk_level, 0.0, 1.0, above=True)
+        with self._naming_states():
+            if risk_level == 1.0:
+                return self._allowed_only(exact.solve(self.outcomes, self.initial, tolerance))
+            return self._allowed_only(risk.solve(self.outcomes, self.initial, risk_level, tolerance))
+
+    def frontier(self, risk_levels: Sequence[float] | Floats = risk.LEVELS) -> Frontier:
+        """The best policy at each risk level, from the few worst steps to the mean, and what its care costs in the mean."""
+        levels = [number("risk_levels", level, 0.0, 1.0, above=True) for level in risk_levels]
+        with self._naming_states():
+            frontier = risk.frontier(self.outcomes, self.initial, levels)
+        return replace(frontier, solutions=tuple(map(self._allowed_only, frontier.solutions)))
+
+    def _allowed_only(self, solution: Solution) -> Solution:
+        """The solution with a policy that names an action which is allowed, where it names one that only does the same."""
+        if self.allowed is None:
+            return solution
+        chosen = self.allowed[np.arange(self.num_states), solution.policy]
+        return replace(solution, policy=np.where(chosen, solution.policy, self.allowed.argmax(axis=1)))
+
+    def policy_frame(self, policy: Policy) -> pl.DataFrame:
+        """A deterministic policy as a table with names, to print or to write as CSV or Parquet.
+
+        It has one row per state. A state that is a tuple has one column for each entry, named if it is a named tuple.
+        """
+        table = exact.policy_probabilities(policy, self.num_states, self.num_actions)
+        chosen = table.argmax(axis=1)
+        if not (table[np.arange(self.num_states), chosen] == 1.0).all():
+            raise ValueError(
+                "policy_frame shows a policy with one action in each state, got probabilities between 0 and 1."
+            )
+        return pl.DataFrame(
+            {**_state_columns(self.states), "action": _column([self.actions[a] for a in chosen.tolist()])}
+        )
+
+    @contextmanager
+    def _naming_states(self) -> Iterator[None]:
+        """Let an error about classes of states name some of them."""
+        try:
+            yield
+        except (NotUnichain, NotCommunicating) as error:
+            if isinstance(self.states, range):
+                raise
+            names = ", ".join(f"{state} is {self.states[state]!r}" for state in error.examples)
+            raise type(error)(f"{error} (Names of states: {names}.)", error.examples) from None
 
     def optimality_gap(self, action_values: ArrayLike) -> float:
         """sp(Tq − q) for action values (S, A). The greedy policy earns at most this much less than the optimum (Thm 4.4)."""
@@ -219,6 +324,23 @@ class FiniteMDP:
         name = f"{self.name}: " if self.name else ""
         most = self.outcomes.probability.shape[2]
         return f"FiniteMDP({name}{self.num_states} states, {self.num_actions} actions, at most {most} outcomes, {kind})"
+
+
+def _state_columns(states: Sequence[Hashable]) -> dict[str, list[Any]]:
+    first = states[0]
+    if not isinstance(first, tuple) or any(type(state) is not type(first) for state in states):
+        return {"state": _column(states)}
+    fields = getattr(first, "_fields", [f"state_{i}" for i in range(len(first))])
+    if any(len(state) != len(first) for state in states if isinstance(state, tuple)):
+        return {"state": _column(states)}
+    return {field: _column(entries) for field, entries in zip(fields, zip(*states, strict=True), strict=True)}
+
+
+def _column(entries: Iterable[Any]) -> list[Any]:
+    """Numbers and text as they are, anything else as text: a file has no tuples."""
+    listed = list(entries)
+    kinds = {type(entry) for entry in listed}
+    return listed if len(kinds) == 1 and kinds <= {int, float, bool, str} else [str(entry) for entry in listed]
 
 
 class RewardTables(NamedTuple):

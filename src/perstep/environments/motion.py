@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 from perstep.environments import acrobot, cartpole, mountain_car, pendulum
-from perstep.environments.world_state import TIME_LIMIT, kind, layers_of
+from perstep.environments.world_state import TELEPORT, TIME_LIMIT, kind, layers_of
 
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -125,6 +125,8 @@ class Motion:
     """(K,), the highest observation, for tile coding."""
     time_limit: int
     """Number of steps after which an episode is truncated; 0 for no limit. The caller applies it; `step` does not."""
+    teleport_cost: float | None
+    """The reset cost of a `Teleport` wrapper, with which an end is a jump to the next start; None without such a wrapper."""
     replaces_gymnasium: bool
     """Whether it takes the place of an environment of Gymnasium's own, which agents tell the user."""
 
@@ -138,12 +140,15 @@ def compiled_world(env: Any) -> Motion | None:
     """The compiled world that takes the same steps as a Gymnasium environment; None if there is none.
 
     It exists for PendulumEnv and for Gymnasium's CartPole, MountainCar and Acrobot. Passive wrappers are ignored, and the limit
-    of a TimeLimit is read. With any other wrapper, for a subclass, or if a method was replaced, the result is None. The physics
-    of the environment (gravity, masses, …) are read now. Call this function again if they may have changed.
+    of a TimeLimit or the cost of a Teleport is read. With any other wrapper, for a subclass, or if a method was replaced, the
+    result is None. The physics of the environment (gravity, masses, …) are read now. Call this function again if they may have
+    changed.
     """
     *wrappers, inner = layers_of(env)
     number = next((i for i, row in enumerate(_TABLE) if row.env == kind(inner)), None)
-    if number is None or any(kind(wrapper) != TIME_LIMIT for wrapper in wrappers):
+    jumps = [wrapper.reset_cost for wrapper in wrappers if kind(wrapper) == TELEPORT]
+    limits = [int(wrapper._max_episode_steps) for wrapper in wrappers if kind(wrapper) == TIME_LIMIT]
+    if number is None or len(jumps) + len(limits) < len(wrappers) or (jumps and (limits or len(jumps) > 1)):
         return None
     row = _TABLE[number]
     if inner.render_mode == "human" or inner.action_space != gymnasium.spaces.Discrete(row.num_actions):
@@ -160,7 +165,6 @@ def compiled_world(env: Any) -> Motion | None:
     low, high = row.bounds(physics)
     if row.single_precision:  # so that an observation at a bound is not rounded to a number beyond it
         low, high = (tuple(np.array(bound, np.float32).astype(float).tolist()) for bound in (low, high))
-    limits = [int(wrapper._max_episode_steps) for wrapper in wrappers]
     return Motion(
         name=row.name,
         number=number,
@@ -170,5 +174,6 @@ def compiled_world(env: Any) -> Motion | None:
         low=low,
         high=high,
         time_limit=min(limits, default=0),
+        teleport_cost=jumps[0] if jumps else None,
         replaces_gymnasium=row.env.startswith(_CLASSIC),
     )

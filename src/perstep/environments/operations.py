@@ -13,6 +13,7 @@ from perstep.environments.mdp import FiniteMDP
 RUN, REPAIR, REPLACE = 0, 1, 2
 LOW, HIGH = 0, 1
 SEARCH, WAIT, RECHARGE = 0, 1, 2
+MOST_OUTCOMES = 50_000_000  # of a world in memory
 
 
 def service_queue(
@@ -29,9 +30,9 @@ def service_queue(
     probability `arrival`, and one is served with probability `service[action]`. Each customer in the queue costs `holding_cost` per
     step, and the service costs `service_costs[action]`. A customer who meets a full queue is lost. Initially the queue is empty.
     """
-    _at_least("capacity", capacity, 1)
-    _probabilities("arrival", [arrival])
-    _probabilities("service", service)
+    at_least("capacity", capacity, 1)
+    probabilities("arrival", [arrival])
+    probabilities("service", service)
     _equally_many("service", service, "service_costs", service_costs)
     size, rate = np.arange(capacity + 1)[:, None], np.asarray(service, dtype=np.float64)[None, :]
     served = np.where(size > 0, rate, 0.0)
@@ -39,13 +40,23 @@ def service_queue(
     down = served * (1.0 - arrival)
     successors = np.stack([np.maximum(size - 1, 0), size, np.minimum(size + 1, capacity)], axis=2)  # (S, 1, 3)
     costs = holding_cost * size + np.asarray(service_costs, dtype=np.float64)
-    return FiniteMDP.from_outcomes(
+    mdp = FiniteMDP.from_outcomes(
         np.stack([down, 1.0 - up - down, up], axis=2),
         successors,
         -costs[:, :, None],
-        initial=np.eye(capacity + 1)[0],
+        initial=np.arange(capacity + 1) == 0,
         name=f"ServiceQueue({capacity})",
     )
+    queue, fastest = size[:, 0], int(np.argmax(service))
+    steady = next((a for a in np.argsort(service).tolist() if service[a] > arrival), fastest)
+    extra = service_costs[fastest] - service_costs[steady]
+    # The cheapest rate that keeps up with the arrivals; the fastest while the queue costs more than the faster service.
+    mdp.heuristics = {
+        "threshold": np.where(
+            holding_cost * queue > extra, fastest, np.where(queue > 0, steady, int(np.argmin(service_costs)))
+        )
+    }
+    return mdp
 
 
 def inventory(
@@ -65,7 +76,7 @@ def inventory(
     unit sold, less `unit_cost` per unit bought, `order_cost` per order, `holding_cost` per unit left and `lost_sale_cost` per unit
     of demand that is not met. Initially the stock is empty.
     """
-    _at_least("capacity", capacity, 1)
+    at_least("capacity", capacity, 1)
     chances = _poisson(mean_demand)
     stock, order, demand = np.indices((capacity + 1, capacity + 1, chances.size))
     full = np.minimum(stock + order, capacity)
@@ -74,13 +85,82 @@ def inventory(
         price * sold - unit_cost * bought - order_cost * (bought > 0) - holding_cost * left
         - lost_sale_cost * (demand - sold)
     )  # fmt: skip
-    return FiniteMDP.from_outcomes(
+    mdp = FiniteMDP.from_outcomes(
         np.broadcast_to(chances, demand.shape),
         left,
         rewards,
-        initial=np.eye(capacity + 1)[0],
+        initial=np.arange(capacity + 1) == 0,
         name=f"Inventory({capacity})",
     )
+    low, high = _reorder_levels(capacity, mean_demand, order_cost, holding_cost)
+    level = np.arange(capacity + 1)
+    mdp.heuristics = {"(s, S)": np.where(level < low, high - level, 0)}
+    return mdp
+
+
+def _reorder_levels(capacity: int, mean_demand: float, order_cost: float, holding_cost: float) -> tuple[int, int]:
+    """s and S of the textbook: order below the demand of a day plus a margin, and as much as the economic order quantity."""
+    low = min(capacity, math.ceil(mean_demand + math.sqrt(mean_demand)))
+    economic = math.sqrt(2.0 * order_cost * mean_demand / holding_cost) if holding_cost > 0.0 else capacity
+    return low, min(capacity, low + math.floor(economic))
+
+
+def multi_item_inventory(
+    capacity: int = 6,
+    num_items: int = 2,
+    *,
+    mean_demand: float = 1.5,
+    price: float = 8.0,
+    unit_cost: float = 4.0,
+    joint_order_cost: float = 6.0,
+    item_order_cost: float = 1.0,
+    holding_cost: float = 0.3,
+    lost_sale_cost: float = 2.0,
+) -> FiniteMDP:
+    """Several items that share the cost of an order; state = stock of each, action = order of each, in mixed radix.
+
+    It is here because the best policy orders an item early when another has to be ordered anyway. Every item is like that of
+    `inventory`, with room for `capacity` units and a demand of its own. An order costs `joint_order_cost` once, and
+    `item_order_cost` for each item in it. There are (capacity + 1)^num_items states and as many actions.
+    """
+    at_least("capacity", capacity, 1)
+    at_least("num_items", num_items, 1)
+    chances = _poisson(mean_demand)
+    row, draws = capacity + 1, chances.size
+    if (size := row ** (2 * num_items) * draws**num_items) > MOST_OUTCOMES:
+        raise ValueError(
+            f"The world would have {size:.1e} outcomes, more than {MOST_OUTCOMES:.0e}. Give a smaller capacity or fewer items."
+        )
+    shape = (row**num_items, row**num_items, draws**num_items)
+    state, action, draw = np.indices(shape, dtype=np.int32)
+    probability, rewards, successor = np.ones(shape), np.zeros(shape), np.zeros(shape, np.int64)
+    orders = np.zeros(shape, np.bool_)
+    for item in range(num_items):
+        stock, order = ((each // row**item) % row for each in (state, action))
+        demand = (draw // draws**item) % draws
+        full = np.minimum(stock + order, capacity)
+        bought, left, sold = full - stock, np.maximum(full - demand, 0), np.minimum(full, demand)
+        probability *= chances[demand]
+        successor += left * row**item
+        orders |= bought > 0
+        rewards += (
+            price * sold - unit_cost * bought - item_order_cost * (bought > 0) - holding_cost * left
+            - lost_sale_cost * (demand - sold)
+        )  # fmt: skip
+    mdp = FiniteMDP.from_outcomes(
+        probability,
+        successor,
+        rewards - joint_order_cost * orders,
+        initial=np.arange(shape[0]) == 0,
+        name=f"MultiItemInventory({capacity}, {num_items})",
+    )
+    low, high = _reorder_levels(capacity, mean_demand, joint_order_cost + item_order_cost, holding_cost)
+    stocks = [(np.arange(shape[0]) // row**item) % row for item in range(num_items)]
+    any_low = np.any([stock < low for stock in stocks], axis=0)
+    alone = sum(np.where(stock < low, high - stock, 0) * row**item for item, stock in enumerate(stocks))
+    joint = sum(np.where(any_low, np.maximum(high - stock, 0), 0) * row**item for item, stock in enumerate(stocks))
+    mdp.heuristics = {"(s, S) of each item": np.asarray(alone), "(s, S) together": np.asarray(joint)}
+    return mdp
 
 
 def perishable_stock(
@@ -99,7 +179,7 @@ def perishable_stock(
     oldest units first. Then units of the third day are thrown away. The reward is `price` per unit sold, less `unit_cost` per unit
     ordered, `waste_cost` per unit thrown away and `lost_sale_cost` per unit of demand not met. Initially the stock is empty.
     """
-    _at_least("most", most, 1)
+    at_least("most", most, 1)
     chances = _poisson(mean_demand)
     young, old, fresh, demand = np.indices((most + 1, most + 1, most + 1, chances.size))
     waste = np.maximum(old - demand, 0)
@@ -110,13 +190,17 @@ def perishable_stock(
     lost = np.maximum(after_young - fresh, 0)
     rewards = price * (demand - lost) - unit_cost * fresh - waste_cost * waste - lost_sale_cost * lost
     shape = ((most + 1) ** 2, most + 1, chances.size)
-    return FiniteMDP.from_outcomes(
+    mdp = FiniteMDP.from_outcomes(
         np.broadcast_to(chances, shape),
         (fresh_left * (most + 1) + young_left).reshape(shape),
         rewards.reshape(shape),
-        initial=np.eye(shape[0])[0],
+        initial=np.arange(shape[0]) == 0,
         name=f"PerishableStock({most})",
     )
+    held = (young + old)[:, :, 0, 0].ravel()
+    enough = math.ceil(mean_demand + math.sqrt(mean_demand))
+    mdp.heuristics = {"order up to": np.clip(enough - held, 0, most)}
+    return mdp
 
 
 def maintenance(
@@ -135,8 +219,8 @@ def maintenance(
     wears by one with probability `wear` and breaks with probability `failure`; a broken machine costs `failure_cost` per step.
     Action 1 repairs it by three conditions, action 2 replaces it by a new one. Initially it is new.
     """
-    _at_least("num_conditions", num_conditions, 2)
-    _probabilities("wear, failure and their sum", [wear, failure, wear + failure])
+    at_least("num_conditions", num_conditions, 2)
+    probabilities("wear, failure and their sum", [wear, failure, wear + failure])
     condition, broken = np.arange(num_conditions), num_conditions - 1
     probability = np.zeros((num_conditions, 3, 3))
     probability[:, RUN] = (1.0 - wear - failure, wear, failure)
@@ -149,9 +233,15 @@ def maintenance(
     rewards = np.empty((num_conditions, 3))
     rewards[:, RUN], rewards[:, REPAIR], rewards[:, REPLACE] = output - condition, -repair_cost, -replacement_cost
     rewards[broken, RUN] = -failure_cost
-    return FiniteMDP.from_outcomes(
-        probability, next_state, rewards[:, :, None], initial=np.eye(num_conditions)[0], name="Maintenance"
+    mdp = FiniteMDP.from_outcomes(
+        probability, next_state, rewards[:, :, None], initial=np.arange(num_conditions) == 0, name="Maintenance"
     )
+    run_to_failure = np.where(condition == broken, REPLACE, RUN)
+    mdp.heuristics = {
+        "run to failure": run_to_failure,
+        "repair from condition 3": np.where((condition >= 3) & (condition < broken), REPAIR, run_to_failure),
+    }
+    return mdp
 
 
 def recycling_robot(
@@ -168,14 +258,16 @@ def recycling_robot(
     `stays_high`, and low with `stays_low`, otherwise it is empty: the robot is rescued, which costs `rescue_cost` instead, and
     charged. Waiting earns `wait_reward`, recharging nothing. The first state is uniform.
     """
-    _probabilities("stays_high and stays_low", [stays_high, stays_low])
+    probabilities("stays_high and stays_low", [stays_high, stays_low])
     probability = np.zeros((2, 3, 2))  # the outcomes are: the battery is low, it is high
     probability[HIGH, SEARCH], probability[LOW, SEARCH] = (1.0 - stays_high, stays_high), (stays_low, 1.0 - stays_low)
     probability[HIGH, WAIT, HIGH] = probability[LOW, WAIT, LOW] = probability[:, RECHARGE, HIGH] = 1.0
     rewards = np.zeros((2, 3, 2))
     rewards[:, SEARCH], rewards[:, WAIT] = search_reward, wait_reward
     rewards[LOW, SEARCH, HIGH] = -rescue_cost
-    return FiniteMDP.from_outcomes(probability, np.array([LOW, HIGH]), rewards, name="RecyclingRobot")
+    mdp = FiniteMDP.from_outcomes(probability, np.array([LOW, HIGH]), rewards, name="RecyclingRobot")
+    mdp.heuristics = {"recharge when low": np.array([RECHARGE, SEARCH])}
+    return mdp
 
 
 def tandem_queue(
@@ -196,10 +288,10 @@ def tandem_queue(
     `holding_costs` per step, depending on the queue, the first server `service_costs[action]`, and a full first queue `full_cost`.
     Initially both queues are empty.
     """
-    _at_least("capacity", capacity, 1)
+    at_least("capacity", capacity, 1)
     _equally_many("first_service", first_service, "service_costs", service_costs)
     total = arrival + max(first_service) + second_service
-    _probabilities("the rates and their largest sum", [arrival, *first_service, second_service, total])
+    probabilities("the rates and their largest sum", [arrival, *first_service, second_service, total])
     rate, cost = (np.asarray(each, dtype=np.float64) for each in (first_service, service_costs))
     first, second, action = np.indices((capacity + 1, capacity + 1, rate.size))
     comes = np.where(first < capacity, arrival, 0.0)
@@ -213,13 +305,21 @@ def tandem_queue(
     successors = np.where(probability > 0.0, successors, state[..., None])
     rewards = -(holding_costs[0] * first + holding_costs[1] * second + cost[action] + full_cost * (first == capacity))
     shape = (row * row, rate.size, 4)
-    return FiniteMDP.from_outcomes(
+    mdp = FiniteMDP.from_outcomes(
         probability.reshape(shape),
         successors.reshape(shape),
         rewards.reshape(*shape[:2], 1),
-        initial=np.eye(row * row)[0],
+        initial=np.arange(row * row) == 0,
         name=f"TandemQueue({capacity})",
     )
+    fastest, slowest = int(rate.argmax()), int(rate.argmin())
+    few = second[:, :, 0].ravel() < 3
+    waits = first[:, :, 0].ravel() > 0
+    mdp.heuristics = {
+        "always fast": np.full(row * row, fastest),
+        "fast while fewer than 3 wait behind": np.where(few & waits, fastest, slowest),
+    }
+    return mdp
 
 
 def routing(
@@ -237,8 +337,8 @@ def routing(
     service of one of the two. A customer in a queue costs `holding_cost` per step. A rejection, also by a full queue, costs
     `rejection_cost`. Initially both queues are empty.
     """
-    _at_least("capacity", capacity, 1)
-    _probabilities("arrival, service and their sum", [arrival, *service, arrival + sum(service)])
+    at_least("capacity", capacity, 1)
+    probabilities("arrival, service and their sum", [arrival, *service, arrival + sum(service)])
     fast, slow, action = np.indices((capacity + 1, capacity + 1, 3))
     row = capacity + 1
     state = fast * row + slow
@@ -252,13 +352,22 @@ def routing(
     costs = np.repeat((holding_cost * (fast + slow))[..., None], 4, axis=3)
     costs[..., 0] += rejection_cost * rejected
     shape = (row * row, 3, 4)
-    return FiniteMDP.from_outcomes(
+    mdp = FiniteMDP.from_outcomes(
         probability.reshape(shape),
         successors.reshape(shape),
         -costs.reshape(shape),
-        initial=np.eye(row * row)[0],
+        initial=np.arange(row * row) == 0,
         name=f"Routing({capacity})",
     )
+    queues = fast[:, :, 0].ravel(), slow[:, :, 0].ravel()
+    waits = [(queue + 1) / max(speed, 1e-300) for queue, speed in zip(queues, service, strict=True)]
+    soonest = np.where(waits[0] <= waits[1], 0, 1)
+    mdp.heuristics = {
+        "join the shortest queue": np.where(queues[0] <= queues[1], 0, 1),
+        "shortest expected delay": soonest,
+        "shortest delay, or reject": np.where(holding_cost * np.minimum(*waits) > rejection_cost, 2, soonest),
+    }
+    return mdp
 
 
 def _poisson(mean: float) -> Floats:
@@ -269,12 +378,14 @@ def _poisson(mean: float) -> Floats:
     return np.array([*chances, 1.0 - sum(chances)])
 
 
-def _at_least(name: str, value: int, least: int) -> None:
+def at_least(name: str, value: int, least: int) -> None:
+    """Refuse a size that is too small."""
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}.")
 
 
-def _probabilities(names: str, values: Sequence[float]) -> None:
+def probabilities(names: str, values: Sequence[float]) -> None:
+    """Refuse what is not a probability."""
     if not all(0.0 <= value <= 1.0 for value in values):
         raise ValueError(
             f"{names} must be probabilities from 0 to 1, got {', '.join(f'{value:g}' for value in values)}."

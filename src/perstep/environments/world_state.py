@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 TIME_LIMIT = "gymnasium.wrappers.common:TimeLimit"
+TELEPORT = "perstep.environments.wrappers:Teleport"
 
 # For each class, the attributes that change from step to step. The state of a class that is not listed is unknown.
 CHANGING: dict[str, tuple[str, ...]] = {
@@ -18,6 +19,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": ("state",),
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
     TIME_LIMIT: ("_elapsed_steps",),
+    TELEPORT: (),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
     "perstep.environments.autoscaling:AutoscalingEnv": ("state",),
