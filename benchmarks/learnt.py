@@ -81,7 +81,11 @@ def forecasts(*, quick: bool) -> None:
             worst = [f"{low:.3f}–{high:.3f}" for low, high in zip(spread.min(0)[2:], spread.max(0)[2:], strict=True)]
             rows.append((name, f"{mean[0]:.3f}", f"{np.sqrt(np.mean(spread[:, 1] ** 2)):.1f}", *worst))
             print(*rows[-1], flush=True)
-    table("Forecasts of learnt agents", ["world", "σ²/exact", "error of R̄ / its standard error", *(f"H = {H:,}" for H in LENGTHS)], rows)
+    table(
+        "Forecasts of learnt agents",
+        ["world", "σ²/exact", "error of R̄ / its standard error", *(f"H = {H:,}" for H in LENGTHS)],
+        rows,
+    )
 
 
 def risk(*, quick: bool) -> None:
@@ -119,7 +123,9 @@ def costs(*, quick: bool) -> None:
     }
     rows = []
     for world in ("perstep/RedPillBluePill-v0", "perstep/AccessControl-v0"):
-        agents = [perstep.QLearning(world, seed=1, **setting).learn(10_000, progress=False) for setting in settings.values()]
+        agents = [
+            perstep.QLearning(world, seed=1, **setting).learn(10_000, progress=False) for setting in settings.values()
+        ]
         took = in_turns([lambda agent=agent: agent._advance(steps) for agent in agents])
         rows += [(world, name, f"{1e9 * each / steps:.0f}") for name, each in zip(settings, took, strict=True)]
     table("What it costs", ["world", "settings", "ns per step"], rows)

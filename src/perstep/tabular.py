@@ -16,6 +16,7 @@ from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
 from perstep.foresight import ENTRY, Foresight, foresee, no_foresight
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
 from perstep.randomness import uniform
+from perstep.risk import Risk
 from perstep.rules import (
     MEAN,
     NO_REFERENCE,
@@ -69,6 +70,7 @@ class LearnerState(NamedTuple):
     ]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
     foresight: Foresight = no_foresight()  # (S, A, 4)
     scan: Scan = no_scan()  # (S, A, K)
+    risk: Risk = Risk()
 
 
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float, curious: bool = False) -> Table:

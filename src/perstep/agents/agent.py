@@ -35,6 +35,7 @@ from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
 from perstep.recording import ROWS, History, Record, effective_steps, new_record, note_end
+from perstep.risk import Risk
 from perstep.rules import RULES, RewardEstimate
 from perstep.sketch import LONGEST as LONGEST_EPOCH
 from perstep.sketch import UNBOUNDED, Sketch, atoms, kept, new_sketch, no_sketch
@@ -108,6 +109,10 @@ class Agent(ABC):
         self._rewards: RewardEstimate = rules.reward_estimate(
             config.theta_size, config.initial_average_reward, config.scale_free
         )
+        self._objective = self._rewards  # what the values learn from
+        if config.target_from_quantiles:
+            self._objective = rules.reward_estimate(config.theta_size, config.initial_average_reward, config.scale_free)
+        self._risk = Risk(config.risk_level if config.target_from_quantiles else 1.0, self._rewards)
         self._record: Record = new_record(
             config.theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums()
         )
@@ -214,7 +219,7 @@ class Agent(ABC):
     @property
     def objective(self) -> float:
         """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
-        return self.average_reward
+        return float(mean(self._objective.theta) + self._objective.offset[0])
 
     @property
     def reward_quantiles(self) -> Floats:
@@ -279,6 +284,7 @@ class Agent(ABC):
         world_arrays, world = describe(self._opened, self._world, self._spaces())
         arrays = {
             **flatten("rewards", self._rewards),
+            **(flatten("objective", self._objective) if self.config.target_from_quantiles else {}),
             **flatten("record", self._record),
             **flatten("sketch", kept(self._record.sketch)),
             **self._saved_block_sums(),
@@ -455,6 +461,8 @@ class Agent(ABC):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Become the agent that was saved."""
         fill("rewards", self._rewards, arrays)
+        if self.config.target_from_quantiles:
+            fill("objective", self._objective, arrays)
         if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):
             raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
         sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()

@@ -149,6 +149,12 @@ class LearnerConfig:
             raise ValueError(
                 f"The rule {self.rule!r} needs centered=True and discount=1: its average is f(Q) of such values."
             )
+        if self.target_from_quantiles and not self.rule_row.has_reward_quantiles:
+            having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_reward_quantiles)
+            raise ValueError(
+                f"risk_level={self.risk_level:g} needs reward quantiles, which say what a bad step is. Use {having}, or on a table "
+                "a risk_scan of 3 or more."
+            )
         if not self.centered and self.discount == 1.0 and self.termination == "continue":
             raise ValueError(
                 "With centered=False and discount=1 the values of a task that goes on grow without bound. "
@@ -167,6 +173,11 @@ class LearnerConfig:
     def rule_row(self) -> Rule:
         """Everything there is to know about the rule."""
         return RULES[self.rule]
+
+    @property
+    def target_from_quantiles(self) -> bool:
+        """Whether θ says which steps are bad; otherwise nothing does, or a scan (risk_scan)."""
+        return self.risk_level < 1.0 and getattr(self, "risk_scan", 1) == 1
 
     @property
     def theta_size(self) -> int:
