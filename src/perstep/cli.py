@@ -37,6 +37,7 @@ Reinforcement learning in tasks that never end: the average reward per step and 
   perstep --version
 """
 
+FORECAST_STEPS = 1_000  # of the forecast at the end of a training run
 NO_READER = 141  # exit code of a program that writes to a pipe without a reader: 128 + SIGPIPE
 EXTRAS = {"torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray"}
 WORLDS = {
@@ -210,6 +211,12 @@ def _show_run(agent: Agent, folder: Path) -> None:
     console = Console()
     exact = training.read_record(folder).get("exact") or {}
     console.print(run_view.learnt_table(training.run_status(agent), exact))
+    if agent.config.risk_level < 1.0:
+        console.print(
+            f"the worst {100 * agent.config.risk_level:g} % of the steps earn {agent.objective:.6g} on average"
+        )
+    if agent.config.forecast:
+        console.print(str(agent.forecast(FORECAST_STEPS)), highlight=False)
     for name in training.FILES:
         if (folder / name).exists() and training.is_current(folder, name):
             console.print(f"[dim]{folder / name}[/]", soft_wrap=True, highlight=False)
@@ -263,7 +270,10 @@ def evaluate(words: list[str]) -> int:
 
         record_video(agent, flags.video, flags.video_steps, deterministic=flags.deterministic, seed=flags.seed)
     earned = agent.evaluate(flags.steps, flags.deterministic, flags.seed)
-    numbers = run_view.evaluation_numbers(earned.average_reward, earned.reward_distribution, earned.episode_returns)
+    tails = {*run_view.TAILS, agent.config.risk_level} - {1.0}
+    numbers = run_view.evaluation_numbers(
+        earned.average_reward, earned.reward_distribution, earned.episode_returns, sorted(tails)
+    )
     if flags.json:
         about = {"agent": type(agent).__name__, "rule": agent.config.rule, "steps_learnt": agent.steps}
         print(json.dumps({**about, "steps": flags.steps, "deterministic": flags.deterministic, **numbers}, indent=2))

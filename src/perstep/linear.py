@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from perstep.compiled import compiled, inlined
 from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
 from perstep.randomness import draw
+from perstep.risk import Risk
 from perstep.rules import (
     MEAN,
     NO_REFERENCE,
@@ -82,6 +83,7 @@ class LearnerState(NamedTuple):
     reference: Reference
     optimism: float = 0.0  # how much the unknown is hoped to hold; 0 for no hope
     optimism_delay: float = 1.0  # where nothing ends: the number of steps after which hope begins to fall
+    risk: Risk = Risk()
 
 
 def weights(

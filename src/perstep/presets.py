@@ -24,6 +24,7 @@ TABLES: Settings = {
     "reward_step_size": Decay(1.0, 0.5),
     "average_step_size": Decay(0.1, 0.9, 100.0),
     "return_mean": "delta",
+    "forecast": True,
 }
 CHANGING_TABLES: Settings = {
     "step_size": Decay(0.1, 0.0),
@@ -50,6 +51,7 @@ NETWORKS: Settings = {
     "longest_repeat": 64,
     "inputs": "standardized",
     "precision": "auto",
+    "forecast": True,
 }
 CHANGING_NETWORKS: Settings = {
     "step_size": Decay(2e-4, 0.0),
@@ -66,6 +68,7 @@ TILES: Settings = {
     "divide_by_tilings": True,
     "tiles": "auto",
     "optimism": 1.0,
+    "forecast": True,
 }
 CHANGING_TILES: Settings = {
     "reward_step_size": Decay(0.005, 0.0),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.block_sums import BlockSums, add_up, no_block_sums
 from perstep.compiled import compiled, inlined
 from perstep.rules import average_reward
 from perstep.sketch import Sketch, no_sketch, take
@@ -37,15 +38,31 @@ class Record(NamedTuple):
     returns: NDArray[np.float64]  # (rows,): sum of the returns of the episodes that ended in the window
     episodes: NDArray[np.float64]  # (rows,): number of those episodes
     sketch: Sketch  # of the rewards of late
+    block_sums: BlockSums  # of consecutive rewards
 
 
-def new_record(num_quantiles: int, window: int = 1, rows: int = ROWS, sketch: Sketch | None = None) -> Record:
-    """An empty record, without a sketch of the rewards if none is given."""
+def new_record(
+    num_quantiles: int,
+    window: int = 1,
+    rows: int = ROWS,
+    sketch: Sketch | None = None,
+    block_sums: BlockSums | None = None,
+) -> Record:
+    """An empty record, without a sketch of the rewards and without sums of them if none are given."""
     cursor = np.array([window, 0, 0], np.int64)
     quantiles = np.zeros((rows, num_quantiles))
     sketch = no_sketch() if sketch is None else sketch
+    block_sums = no_block_sums() if block_sums is None else block_sums
     return Record(
-        cursor, np.zeros(3), np.zeros(rows), np.zeros(rows), quantiles, np.zeros(rows), np.zeros(rows), sketch
+        cursor,
+        np.zeros(3),
+        np.zeros(rows),
+        np.zeros(rows),
+        quantiles,
+        np.zeros(rows),
+        np.zeros(rows),
+        sketch,
+        block_sums,
     )
 
 
@@ -74,6 +91,8 @@ def note(record: Any, reward: Any, rewards: Any, usual: Any) -> None:
     """Record one step. The distribution is about `usual` steps, which were not taken to explore."""
     if usual:
         take(record.sketch, reward)
+    if record.block_sums.levels.shape[2] > 0:
+        add_up(record.block_sums, reward)
     cursor = record.cursor
     record.pending[REWARDS] += reward
     cursor[PENDING] += 1

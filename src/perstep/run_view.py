@@ -288,21 +288,23 @@ def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
     return Group(made, *below) if below else made
 
 
-def evaluation_numbers(average_reward: float, rewards: Distribution, returns: Floats) -> dict[str, Any]:
-    """The result of an evaluation, for JSON. `thin_tails`: warnings, if there are some."""
+def evaluation_numbers(
+    average_reward: float, rewards: Distribution, returns: Floats, tails: Sequence[float] = TAILS
+) -> dict[str, Any]:
+    """The result of an evaluation, for JSON. `tails`: the levels of CVaR. `thin_tails`: warnings, if there are some."""
     episodes: dict[str, Any] = {"count": len(returns)}
     if len(returns):
         episodes |= {"mean": float(returns.mean()), "min": float(returns.min()), "max": float(returns.max())}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ThinTail)
         quantiles = {f"{level:g}": rewards.quantile(level) for level in LEVELS}
-        cvar = {f"{tail:g}": rewards.cvar(tail) for tail in TAILS}
+        cvar = {f"{tail:g}": rewards.cvar(tail) for tail in tails}
     numbers = {
         "average_reward": average_reward,
         "standard_deviation": rewards.std,
         "quantiles": quantiles,
         "cvar": cvar,
-        "cvar_error": {f"{tail:g}": rewards.cvar_error(tail) for tail in TAILS},
+        "cvar_error": {f"{tail:g}": rewards.cvar_error(tail) for tail in tails},
         "episode_returns": episodes,
     }
     return {**numbers, "thin_tails": [str(one.message) for one in caught]} if caught else numbers

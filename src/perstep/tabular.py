@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
+from perstep.foresight import ENTRY, Foresight, foresee, no_foresight
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
 from perstep.randomness import uniform
+from perstep.risk import Risk
 from perstep.rules import (
     MEAN,
     NO_REFERENCE,
@@ -30,8 +32,9 @@ from perstep.rules import (
     value_after_end,
     value_of,
 )
+from perstep.scan import WINNER, Scan, no_scan, scan_entry, see_and_review
 
-TD, Q, ANY_Q = 0, 1, 2  # ANY_Q: Q with any bootstrap, and with the average of `rvi`
+TD, Q, ANY_Q, SCAN = 0, 1, 2, 3  # ANY_Q: Q with any bootstrap, and with the average of `rvi`; SCAN: for a risk level
 
 
 class Table(NamedTuple):
@@ -65,6 +68,9 @@ class LearnerState(NamedTuple):
     reference: NDArray[
         np.int64
     ]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
+    foresight: Foresight = no_foresight()  # (S, A, 4)
+    scan: Scan = no_scan()  # (S, A, K)
+    risk: Risk = Risk()
 
 
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float, curious: bool = False) -> Table:
@@ -91,9 +97,17 @@ def remember(memory: Any, state: Any, action: Any, reward: Any, next_state: Any,
 
 
 @inlined
+def recalled(memory: Any, generator: Any) -> Any:
+    """One of the remembered transitions: state, action, reward, next state, and whether the bootstrap is masked."""
+    row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
+    places = memory.places[row]
+    return np.int64(places[0]), np.int64(places[1]), memory.rewards[row], np.int64(places[2]), places[3] == 1
+
+
+@inlined
 def is_exploiting(run: Any, state: Any, action: Any) -> Any:
     """Whether the action is the best one, and was not taken to explore; asked only where an average needs it."""
-    if run.schedule.average_scale == 0.0:
+    if run.schedule.average_scale == 0.0 and run.foresight.values.shape[0] == 0:
         return False
     return run.table.mood[EXPLORING] == 0 and action == greedy(run.table.scores[state])
 
@@ -104,7 +118,7 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
     """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common.
 
     `counts`: whether the step may move an average that follows δ. Without `fresh` the transition is a remembered one: θ, R̄ and
-    the units belong to what happens now, and stay.
+    the units belong to what happens now, and stay. Returns δ and α.
     """
     entries = run.table
     estimate = entries.values[state, column]
@@ -118,14 +132,29 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
         estimate[j] += steps.value * run.work.pull[j]
     entries.scores[state, column] = value_of(rule, estimate)
     entries.visits[state, column] += 1
-    return delta
+    return delta, steps.value
+
+
+@compiled
+def foresee_entry(foresight: Any, state: Any, column: Any, reward: Any, next_state: Any, best: Any, usual: Any,
+                  alpha: Any) -> None:  # fmt: skip
+    """Move what is foreseen from one entry. The end of an episode leads to the next start, masked or not. Not inlined, so that
+    steps without foresight are not slowed down."""
+    here, there = foresight.values[state, column], foresight.values[next_state, best]
+    errors = foresight.errors
+    foresee(foresight.averages, reward, here, there, usual, errors)
+    for j in range(ENTRY):
+        here[j] += alpha * errors[j]
 
 
 @inlined
 def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_state: Any, masked: Any) -> Any:
     """Estimate V(S), bootstrap V(S′)."""
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, 0]
-    return move(rule, run, clock, state, 0, reward, bootstrap, masked, True, True)
+    delta, alpha = move(rule, run, clock, state, 0, reward, bootstrap, masked, True, True)
+    if run.foresight.values.shape[0] > 0:
+        foresee_entry(run.foresight, state, 0, reward, next_state, 0, True, alpha)
+    return delta
 
 
 @inlined
@@ -139,19 +168,48 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
     s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
     for turn in range(turns):  # one loop, not two calls: the rule is compiled into it once
         if turn == 1:
-            row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
-            s, a, s_next = (np.int64(memory.places[row, 0]), np.int64(memory.places[row, 1]),
-                            np.int64(memory.places[row, 2]))  # fmt: skip
-            r, end = memory.rewards[row], memory.places[row, 3] == 1
+            s, a, r, s_next, end = recalled(memory, generator)
         best = greedy(run.table.scores[s_next])
         bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
         counts = turn == 0 and is_exploiting(run, s, a)
-        moved = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
+        moved, alpha = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
         if turn == 0:
             delta = moved
+            if run.foresight.values.shape[0] > 0:
+                foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
             if run.table.urges.shape[0] > 0:
                 grow_curious(run.table, state, action, next_state)
     return delta
+
+
+@inlined
+def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
+                  generator: Any) -> None:  # fmt: skip
+    """As q_learning, with the values of the scan. The rule sees the rewards alone, so that θ and R̄ are about them as they are."""
+    memory, entries, work, turns = run.memory, run.table, run.work, 1
+    if memory.rewards.shape[0] > 0:
+        remember(memory, state, action, reward, next_state, masked)
+        turns = 2
+    s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
+    for turn in range(turns):
+        if turn == 1:
+            s, a, r, s_next, end = recalled(memory, generator)
+        counts = turn == 0 and is_exploiting(run, s, a)
+        if turn == 0:
+            look_at(run.rewards, run.schedule, reward, masked, 0.0, False)
+        steps = steps_now(run.schedule, entries.visits[s, a], clock, run.rewards.units, counts)
+        if turn == 0:
+            best = greedy(entries.scores[s_next])
+            apply_rule(rule, run.rewards, r, work.nothing, work.nothing, steps, work)
+            if run.foresight.values.shape[0] > 0:
+                foresee_entry(run.foresight, s, a, r, s_next, best, counts, steps.value)
+        scan_entry(run.scan, s, a, r, s_next, end, steps.value, turn == 0)
+        entries.scores[s, a] = run.scan.values[s, a, run.scan.cursor[WINNER]]
+        entries.visits[s, a] += 1
+        if turn == 0:
+            see_and_review(run.scan, reward, entries.scores)
+            if entries.urges.shape[0] > 0:
+                grow_curious(entries, state, action, next_state)
 
 
 @inlined
@@ -159,13 +217,17 @@ def any_q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rew
                    kind: Any, following: Any, epsilon: Any) -> Any:  # fmt: skip
     """As q_learning, with the bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""
     scores = run.table.scores[next_state]
-    column = following if kind == SAMPLED else greedy(scores)
+    best = greedy(scores)
+    column = following if kind == SAMPLED else best
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, column]
     if kind == EXPECTED and not masked:
         run.work.mixed[0] = epsilon_greedy_mean(scores, epsilon)
         bootstrap = run.work.mixed
     before = run.table.scores[state, action]
-    delta = move(rule, run, clock, state, action, reward, bootstrap, masked, is_exploiting(run, state, action), True)
+    counts = is_exploiting(run, state, action)
+    delta, alpha = move(rule, run, clock, state, action, reward, bootstrap, masked, counts, True)
+    if run.foresight.values.shape[0] > 0:
+        foresee_entry(run.foresight, state, action, reward, next_state, best, counts, alpha)
     if run.table.urges.shape[0] > 0:
         grow_curious(run.table, state, action, next_state)
     if run.reference[0] != NO_REFERENCE:

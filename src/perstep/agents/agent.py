@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import math
 import os
@@ -24,9 +25,11 @@ from perstep.agents.callbacks import Callback, call, callbacks_of, next_call, wh
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
+from perstep.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
+from perstep.forecast import Forecast
 from perstep.habits import LEARN_ARGUMENTS, METHODS
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
@@ -34,6 +37,7 @@ from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
 from perstep.recording import ROWS, History, Record, effective_steps, new_record, note_end
+from perstep.risk import Risk
 from perstep.rules import RULES, RewardEstimate
 from perstep.sketch import LONGEST as LONGEST_EPOCH
 from perstep.sketch import UNBOUNDED, Sketch, atoms, kept, new_sketch, no_sketch
@@ -107,7 +111,13 @@ class Agent(ABC):
         self._rewards: RewardEstimate = rules.reward_estimate(
             config.theta_size, config.initial_average_reward, config.scale_free
         )
-        self._record: Record = new_record(config.theta_size, sketch=self._new_sketch())
+        self._objective = self._rewards  # what the values learn from
+        if config.target_from_quantiles:
+            self._objective = rules.reward_estimate(config.theta_size, config.initial_average_reward, config.scale_free)
+        self._risk = Risk(config.risk_level if config.target_from_quantiles else 1.0, self._rewards)
+        self._record: Record = new_record(
+            config.theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums()
+        )
         self._generator = make_generator(config.seed)
         self._prediction_generator = make_generator(config.seed, 1)
         self._world: GymnasiumWorld | None = None
@@ -215,6 +225,11 @@ class Agent(ABC):
         return float(mean(self._rewards.theta) + self._rewards.offset[0])
 
     @property
+    def objective(self) -> float:
+        """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
+        return float(mean(self._objective.theta) + self._objective.offset[0])
+
+    @property
     def reward_quantiles(self) -> Floats:
         """θ, the estimated quantiles of the long-run reward per step, (m,); one number, the average, for rules without them."""
         return self._rewards.theta.copy()
@@ -265,7 +280,8 @@ class Agent(ABC):
             )
         if self.steps:
             raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
-        self._record = new_record(self.config.theta_size, window, rows, self._new_sketch() if sketch else no_sketch())
+        counted = self._new_sketch() if sketch else no_sketch()
+        self._record = new_record(self.config.theta_size, window, rows, counted, self._new_block_sums())
         return self
 
     def _new_sketch(self) -> Sketch:
@@ -276,8 +292,10 @@ class Agent(ABC):
         world_arrays, world = describe(self._opened, self._world, self._spaces())
         arrays = {
             **flatten("rewards", self._rewards),
+            **(flatten("objective", self._objective) if self.config.target_from_quantiles else {}),
             **flatten("record", self._record),
             **flatten("sketch", kept(self._record.sketch)),
+            **self._saved_block_sums(),
             "generator": self._generator,
             "prediction_generator": self._prediction_generator,
             **world_arrays,
@@ -323,10 +341,49 @@ class Agent(ABC):
         picker = make_generator(*map(int, generator), 3)
         found = self._follow(generator, picker, num_steps, deterministic, room)
         if found is not None:
-            return found
+            return dataclasses.replace(found, risk_level=self.config.risk_level)
         choose = self._chooser(generator, deterministic)
         rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
-        return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
+        return Evaluation(
+            float(rewards.mean()), distribution_in_order(rewards), returns, num_steps, self.config.risk_level
+        )
+
+    def forecast(self, num_steps: int, observation: Any = None, action: Any = None) -> Forecast:
+        """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.
+
+        On a table: if the agent stops exploring and learning; from an `observation` (and with a first `action`), or from anywhere
+        in the long run. On tiles and with networks: as the agent behaved of late, from anywhere.
+        """
+        num_steps = count("num_steps", num_steps, 1)
+        if not self.config.forecast:
+            raise ValueError(
+                f"This agent does not learn what a forecast needs. Give {type(self).__name__} the setting forecast=True."
+            )
+        if not self.steps:
+            raise ValueError("There is nothing to forecast from before the first step. Call learn first.")
+        if observation is None and action is not None:
+            raise ValueError(
+                f"A first action needs the observation at which it is taken, got the action {action!r} alone."
+            )
+        mean, variance, mean_error = self._expected_sum(num_steps, observation, action)
+        return Forecast(num_steps, mean, variance, mean_error)
+
+    def _expected_sum(self, num_steps: int, observation: Any, action: Any) -> tuple[float, float, float]:
+        """The sum of the next rewards: its mean, its variance, and the standard error of the mean."""
+        if observation is not None:
+            raise ValueError(
+                f"{type(self).__name__} forecasts from anywhere in the long run: leave out the observation. Agents on tables "
+                "forecast from an observation."
+            )
+        return expected_sum(self._record.block_sums, num_steps)
+
+    def _saved_block_sums(self) -> storage.Arrays:
+        """The sums of rewards for a file; nothing where none are watched."""
+        return flatten("block_sums", self._record.block_sums) if self._record.block_sums.levels.size else {}
+
+    def _new_block_sums(self) -> BlockSums:
+        """Empty, where forecasts rest on sums of rewards."""
+        return new_block_sums(changing=self.config.preset == "changing") if self.config.forecast else no_block_sums()
 
     @abstractmethod
     def predict(
@@ -429,6 +486,8 @@ class Agent(ABC):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Become the agent that was saved."""
         fill("rewards", self._rewards, arrays)
+        if self.config.target_from_quantiles:
+            fill("objective", self._objective, arrays)
         if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):
             raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
         sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()
@@ -436,8 +495,11 @@ class Agent(ABC):
         fill("sketch", kept(sketch), arrays)
         sketch.cursor[LONGEST_EPOCH:] = longest  # the settings decide
         check_sketch(sketch)
-        self._record = new_record(self.config.theta_size, rows=len(arrays["record.reward_rate"]), sketch=sketch)
+        rows = len(arrays["record.reward_rate"])
+        self._record = new_record(self.config.theta_size, rows=rows, sketch=sketch, block_sums=self._new_block_sums())
         fill("record", self._record, arrays)
+        if self._saved_block_sums():
+            fill("block_sums", self._record.block_sums, arrays)
         check_cursor(self._record)
         put("generator", self._generator, arrays)
         put("prediction_generator", self._prediction_generator, arrays)
@@ -453,4 +515,6 @@ class Agent(ABC):
         where = f", in compiled {self.compiled_world}" if self.compiled_world is not None and self.mdp is None else ""
         wrong = self.check()
         doubted = f", doubted: {', '.join(doubt.name for doubt in wrong)} (see check())" if wrong else ""
-        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{where}{doubted})"
+        level = self.config.risk_level
+        aim = f", worst {100 * level:g} % {self.objective:.4g}" if level < 1.0 else ""
+        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{aim}{where}{doubted})"

@@ -25,6 +25,13 @@ class Evaluation:
     """Sum of rewards of every finished episode; empty where nothing ends. Compiled loops keep the first million."""
     num_steps: int
     """The number of steps taken."""
+    risk_level: float = 1.0
+    """τ of the agent."""
+
+    @property
+    def objective(self) -> float:
+        """What the agent maximises: the mean reward, or with a risk_level below 1 the mean of the worst share of the rewards."""
+        return self.average_reward if self.risk_level == 1.0 else self.reward_distribution.cvar(self.risk_level)
 
     @property
     def average_reward_error(self) -> float:

@@ -35,6 +35,7 @@ from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
 from perstep.randomness import Generator, make_generator
 from perstep.recording import note
+from perstep.risk import careful
 from perstep.system.memory import available_memory
 
 if TYPE_CHECKING:
@@ -319,14 +320,18 @@ class NetworkHooks(AgentHooks):
     ) -> None:
         """`Store (S, A, R, S′) in replay buffer`, and if it is time, update the estimates from a minibatch."""
         agent, config = self._agent, self._agent.config
-        agent._replay.add(env, action, reward, next_point, masked, resume)
+        felt = reward
+        if config.target_from_quantiles:
+            take_in(agent._rewards, agent._stream, reward, masked, agent.steps)
+            felt = float(careful(config.risk_level, agent._rewards.theta, reward))
+        agent._replay.add(env, action, felt, next_point, masked, resume)
         agent._network.see(next_point)
-        take_in(agent._rewards, agent._stream, reward, masked, agent.steps)
+        take_in(agent._objective, agent._stream, felt, masked, agent.steps)
         agent.steps += 1
         try:
             due = agent.steps % config.update_every == 0 and agent._replay.added >= config.learning_starts
-            if due and agent._network.follow_unit(agent._rewards):
-                agent.last_loss = agent._network.update(agent._replay.sample(agent._generator), agent._rewards)
+            if due and agent._network.follow_unit(agent._objective):
+                agent.last_loss = agent._network.update(agent._replay.sample(agent._generator), agent._objective)
         finally:  # the record is complete even if the minibatch cannot be learnt from
             take_down(agent._record, reward, agent._rewards)
 

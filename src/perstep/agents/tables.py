@@ -15,16 +15,19 @@ from perstep.agents.agent import LONGEST, Agent, AgentHooks, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, within
 from perstep.agents.evaluation import Evaluation, Snapshot
 from perstep.agents.worlds import Absent
+from perstep.block_sums import BlockSums, no_block_sums
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
 from perstep.curiosity import chance_of_a_try
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
+from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
+from perstep.scan import WINNER, Scan, new_scan, no_scan
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -46,10 +49,15 @@ class TabularAgent(Agent):
         self._run = tabular.LearnerState(
             tabular.table(self.num_states, self._num_columns, n, config.initial_value, curious=self._is_curious),
             tabular.memory(getattr(config, "replay_capacity", 0)),
-            self._rewards,
+            self._objective,
             config.workspace,
             config.schedule,
             self._reference(),
+            new_foresight(self.num_states, self._num_columns, changing=config.preset == "changing")
+            if self._foresees
+            else no_foresight(),
+            self._new_scan(),
+            self._risk,
         )
         self._place = np.array([0, NO_ACTION])  # state and chosen action in an MDP; a Gymnasium world knows its own
         if self.mdp is not None:
@@ -59,6 +67,14 @@ class TabularAgent(Agent):
     @property
     def _is_curious(self) -> bool:
         return False
+
+    def _new_scan(self) -> Scan:
+        return no_scan()
+
+    @property
+    def _foresees(self) -> bool:
+        """Whether forecasts rest on values of the rewards as they are."""
+        return self.config.forecast and not self.config.target_from_quantiles
 
     @property
     def num_states(self) -> int:
@@ -102,6 +118,21 @@ class TabularAgent(Agent):
     def _row(self, observation: Any) -> Floats:
         values: Floats = self._run.table.values[self._states.one(observation)]  # (A, n)
         return values
+
+    def _expected_sum(self, num_steps: int, observation: Any, action: Any) -> tuple[float, float, float]:
+        if not self._foresees:
+            return super()._expected_sum(num_steps, observation, action)
+        if observation is None:
+            return expected_sum(self._run.foresight, num_steps)
+        state = self._states.one(observation)
+        if action is not None and not self._control:
+            raise ValueError(f"{type(self).__name__} follows the policy that it was given: leave out the action.")
+        best = int(self._run.table.scores[state].argmax())
+        column = best if action is None else self._actions.one(action)
+        return expected_sum(self._run.foresight, num_steps, self._run.foresight.values[state, column])
+
+    def _new_block_sums(self) -> BlockSums:
+        return no_block_sums() if self._foresees else super()._new_block_sums()
 
     def _advance(self, num_steps: int) -> None:
         if self.mdp is None:
@@ -169,12 +200,23 @@ class TabularAgent(Agent):
         memory = self._run.memory
         filled = min(int(memory.cursor[0]), len(memory.rewards))
         kept = memory._replace(places=memory.places[:filled], rewards=memory.rewards[:filled])
-        return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place}
+        asked: storage.Arrays = {}
+        if self._foresees:
+            asked |= flatten("foresight", learnt(self._run.foresight))
+        if self._run.scan.gains.size:
+            asked |= flatten("scan", self._run.scan)
+        return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place, **asked}
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         fill("table", self._run.table, arrays)
         within("mood", self._run.table.mood, LONGEST)
+        if self._foresees:
+            fill("foresight", learnt(self._run.foresight), arrays)
+        if self._run.scan.gains.size:
+            fill("scan", self._run.scan, arrays)
+            within("winner of the scan", self._run.scan.cursor[:1], self._run.scan.targets.size)
+            within("steps of the scan", self._run.scan.cursor[1:], LONGEST)
         self._restore_memory(arrays)
         put("place", self._place, arrays)
         within("state", self._place[:1], self.num_states)
@@ -203,6 +245,8 @@ class TabularAgent(Agent):
         states, actions = (Numbering.from_json(about["spaces"][name]).count for name in ("states", "actions"))
         columns = actions if cls._control else 1
         has_shape(arrays, "table.values", states, columns, config.value_size)
+        if config.risk_level < 1.0 and not config.target_from_quantiles:
+            has_shape(arrays, "scan.values", states, columns, config.risk_scan)
         if not cls._control:
             has_shape(arrays, "policy", states, actions)
 
@@ -305,10 +349,25 @@ class QLearning(TabularAgent):
         self._behaviour = Behaviour(share, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)))
         as_printed = self._behaviour.bootstrap == GREEDY and self._run.reference[0] == rules.NO_REFERENCE
         self._learner_number = tabular.Q if as_printed else tabular.ANY_Q
+        if self._run.scan.gains.size:
+            self._learner_number = tabular.SCAN
 
     @property
     def _is_curious(self) -> bool:
         return self.config.exploration == "curiosity"
+
+    def _new_scan(self) -> Scan:
+        config = self.config
+        if config.risk_level == 1.0 or config.target_from_quantiles:
+            return no_scan()
+        size, changing = config.risk_scan, config.preset == "changing"
+        return new_scan(self.num_states, self.num_actions, size, config.risk_level, changing=changing)
+
+    @property
+    def objective(self) -> float:
+        """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
+        scan = self._run.scan
+        return float(scan.gains[scan.cursor[WINNER]]) if scan.gains.size else super().objective
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""

@@ -57,7 +57,7 @@ class TileAgent(Agent):
             linear.weights(
                 self.tiles.num_features, tilings, actions, n, config.initial_value, learner, config.optimism > 0.0
             ),
-            self._rewards,
+            self._objective,
             config.workspace,
             config.schedule,
             policy_ratio,
@@ -66,6 +66,7 @@ class TileAgent(Agent):
             self._reference(),
             config.optimism,
             config.optimism_delay,
+            self._risk,
         )
         self._warned = False
         self._hooks = TileHooks(self)

@@ -24,6 +24,9 @@ OVERRIDES = {
 }
 """A setting that is named → settings of a preset that would make it void."""
 
+NEWER_THAN_FILES = {"forecast": False, "risk_level": 1.0, "risk_scan": 25}
+"""Settings that files of this format did not always name, and their values in those that do not."""
+
 NOT_FOR_READING_OF_VALUES = ("discount", "replay_capacity")
 """Settings of a preset that do not fit a rule whose average is f(Q)."""
 
@@ -76,6 +79,10 @@ class LearnerConfig:
     reset_cost: float | Literal["auto"] = 0.0
     """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
     are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
+    risk_level: float = 1.0
+    """τ: the mean of the worst share τ of the rewards per step (CVaR) is maximised; 1 is their mean, as in the paper."""
+    forecast: bool = False
+    """Whether it also learns what `agent.forecast` needs: how far sums of rewards vary. Values and policy do not change by it."""
     seed: int = 0
     """All the run's randomness comes from this number."""
 
@@ -85,6 +92,8 @@ class LearnerConfig:
         choice("return_mean", self.return_mean, ("quantiles", "delta"))
         choice("first_average", self.first_average, ("mean", "best"))
         switch("scale_free", self.scale_free)
+        switch("forecast", self.forecast)
+        self._number("risk_level", 0.0, 1.0, above=True)
         for name in ("step_size", "reward_step_size", "average_step_size"):
             step = getattr(self, name)
             if not isinstance(step, Decay) and (step is not None or name == "step_size"):
@@ -126,6 +135,12 @@ class LearnerConfig:
             raise ValueError(
                 f"The rule {self.rule!r} needs centered=True and discount=1: its average is f(Q) of such values."
             )
+        if self.target_from_quantiles and not self.rule_row.has_reward_quantiles:
+            having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_reward_quantiles)
+            raise ValueError(
+                f"risk_level={self.risk_level:g} needs reward quantiles, which say what a bad step is. Use {having}, or on a table "
+                "a risk_scan of 3 or more."
+            )
         if not self.centered and self.discount == 1.0 and self.termination == "continue":
             raise ValueError(
                 "With centered=False and discount=1 the values of a task that goes on grow without bound. "
@@ -144,6 +159,11 @@ class LearnerConfig:
     def rule_row(self) -> Rule:
         """Everything there is to know about the rule."""
         return RULES[self.rule]
+
+    @property
+    def target_from_quantiles(self) -> bool:
+        """Whether θ says which steps are bad; otherwise nothing does, or a scan (risk_scan)."""
+        return self.risk_level < 1.0 and getattr(self, "risk_scan", 1) == 1
 
     @property
     def theta_size(self) -> int:
@@ -251,8 +271,12 @@ class LearnerConfig:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for files. A step that falls from the first visit on is written as before there were delays."""
+        """Plain values, for files. A step that falls from the first visit on is written as before there were delays, and settings
+        that are newer than files are left out where they change nothing."""
         values = dataclasses.asdict(self)
+        for name, nothing in NEWER_THAN_FILES.items():
+            if values.get(name) == nothing:
+                del values[name]
         for value in values.values():
             if isinstance(value, dict) and value.get("delay") == 1.0:
                 del value["delay"]

@@ -120,6 +120,11 @@ class DeepQConfig(LearnerConfig):
                 f"With return_steps={self.return_steps} a minibatch holds sums of rewards, which tell nothing about the reward of "
                 f"one step. Use reward_tracking='stream', got {self.reward_tracking!r}, or return_steps=1."
             )
+        if self.risk_level < 1.0 and self.reward_tracking != "stream":
+            raise ValueError(
+                f"risk_level={self.risk_level:g} needs quantiles of the rewards as they are earned. Use reward_tracking='stream', "
+                f"got {self.reward_tracking!r}."
+            )
         if self.learning_starts > self.replay_capacity:
             raise ValueError(
                 f"learning_starts={self.learning_starts:,} transitions do not fit in a replay of {self.replay_capacity:,}. "

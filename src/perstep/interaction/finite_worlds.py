@@ -14,6 +14,7 @@ from perstep.interaction.sampling import keep
 from perstep.policies import SAMPLED, epsilon_greedy
 from perstep.randomness import draw
 from perstep.recording import note
+from perstep.risk import careful_reward
 
 
 @inlined
@@ -34,13 +35,18 @@ def learn_from(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, g
     if learner == tabular.TD:
         tabular.td_learning(rule, run, clock, state, reward, next_state, masked)
     elif learner == tabular.Q:
-        tabular.q_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
+        felt = reward
+        if run.risk.level < 1.0:
+            felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
+        tabular.q_learning(rule, run, clock, state, action, felt, next_state, masked, generator)
+    elif learner == tabular.SCAN:
+        tabular.scan_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
     else:
         if behaviour.bootstrap == SAMPLED:  # before the values move
             following = act(learner, behaviour, run, next_state, generator)
         tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
                                max(following, 0), behaviour.epsilon)  # fmt: skip
-    note(record, reward, run.rewards, run.table.mood[EXPLORING] == 0)
+    note(record, reward, run.risk.rewards, run.table.mood[EXPLORING] == 0)
     return following
 
 
@@ -65,7 +71,7 @@ def _learning_loop(learner: int) -> Callable[..., None]:
     return learn_in_mdp
 
 
-LEARN_IN_MDP = {learner: _learning_loop(learner) for learner in (tabular.TD, tabular.Q, tabular.ANY_Q)}
+LEARN_IN_MDP = {learner: _learning_loop(learner) for learner in (tabular.TD, tabular.Q, tabular.ANY_Q, tabular.SCAN)}
 """Learner → its compiled loop."""
 
 

@@ -14,6 +14,7 @@ from perstep.environments import motion
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.interaction.sampling import keep
 from perstep.recording import note, note_end
+from perstep.risk import careful_reward
 
 Floats = NDArray[np.float64]
 
@@ -84,12 +85,14 @@ def epsilon_now(behaviour: Any, clock: Any) -> Any:
 def learn_on_tiles(learner: Any, rule: Any, bootstrap: Any, epsilon: Any, run: Any, record: Any, generator: Any, clock: Any,
                    action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
     """One transition: the learner moves its estimates, the record takes note. Returns A′ where Sarsa has chosen it."""
-    following = NO_ACTION
+    following, felt = NO_ACTION, reward
+    if run.risk.level < 1.0:
+        felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
     if learner == linear.ACTOR_CRITIC:
-        linear.actor_critic(rule, run, clock, action, reward, next_point, masked)
+        linear.actor_critic(rule, run, clock, action, felt, next_point, masked)
     else:
-        following = linear.tile_q(rule, run, clock, action, reward, next_point, masked, bootstrap, epsilon, generator)
-    note(record, reward, run.rewards, True)
+        following = linear.tile_q(rule, run, clock, action, felt, next_point, masked, bootstrap, epsilon, generator)
+    note(record, reward, run.risk.rewards, True)
     return following
 
 

@@ -1,0 +1,142 @@
+"""What agents learn beyond the paper: coverage of their forecasts, CVaR of their policies, and what each costs.
+
+Forecasts: the share of simulated sums of the greedy policy in the 90 % band of the agent, for agents with default settings.
+Risk: the share of agents whose greedy policy has the best CVaR of all policies, but for 0.002.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from measuring import in_turns, table
+
+import perstep
+from perstep.agents.agent import Agent
+from perstep.environments import (
+    access_control,
+    garnet,
+    inventory,
+    maintenance,
+    red_pill_blue_pill,
+    routing,
+    service_queue,
+)
+from perstep.progress import Bar
+from perstep.randomness import make_generator
+
+WORLDS = {
+    "red-pill": red_pill_blue_pill,
+    "access control": access_control,
+    "Garnet(10, 3, 3)": lambda: garnet(10, 3, 3, seed=1),
+    "inventory": inventory,
+    "maintenance": maintenance,
+    "service queue": service_queue,
+    "routing": routing,
+}
+LENGTHS = {10: 20_000, 100: 20_000, 1_000: 5_000, 10_000: 1_000}  # H → number of simulated sums
+LEVELS = (0.1, 0.25, 0.5, 0.9)
+ENOUGH = 0.002
+
+
+def inside(sums: np.ndarray, agent: Agent, num_steps: int) -> float:
+    """The share of the sums in the 90 % band."""
+    low, high = agent.forecast(num_steps).interval(0.9)
+    return float(np.mean((low <= sums) & (sums <= high)))
+
+
+def on_a_table(make: object, steps: int, seed: int) -> list[float]:
+    """Variance learnt and exact, error of the gain in standard errors, coverage at all lengths."""
+    agent = perstep.QLearning(make(), seed=seed).learn(steps, progress=False)  # type: ignore[operator]
+    assert agent.mdp is not None
+    exact = agent.mdp.evaluate(agent.policy(deterministic=True))
+    long = agent.forecast(10**9)
+    off = (long.mean - 1e9 * exact.average_reward) / long.mean_error
+    sums = {H: exact.forecast(H, num_paths=number, seed=seed).samples for H, number in LENGTHS.items()}
+    return [long.variance / 1e9 / exact.asymptotic_variance, off, *(inside(sums[H], agent, H) for H in LENGTHS)]
+
+
+def in_the_pendulum(steps: int, seed: int) -> list[float]:
+    """The same for tiles, whose sums are consecutive parts of one run of the greedy policy."""
+    agent = perstep.TileQ("perstep/InvertedPendulum-v0", seed=seed).learn(steps, progress=False)
+    rewards = np.full(2_000_000, np.nan)
+    agent._follow(make_generator(seed, 2), make_generator(seed, 3), rewards.size, True, rewards)
+    rewards = rewards[10_000:]
+    parts = {H: rewards[: rewards.size // H * H].reshape(-1, H).sum(axis=1) for H in LENGTHS}
+    long = agent.forecast(10**9)
+    exact = parts[10_000].var() / 10_000
+    off = (long.mean / 1e9 - rewards.mean()) / (long.mean_error / 1e9)
+    return [long.variance / 1e9 / exact, off, *(inside(parts[H], agent, H) for H in LENGTHS)]
+
+
+def forecasts(*, quick: bool) -> None:
+    steps, seeds = (200_000, 1) if quick else (1_000_000, 5)
+    rows = []
+    with Bar((len(WORLDS) + 1) * seeds, "forecasts", show=None) as bar:
+        for name in (*WORLDS, "pendulum (tiles)"):
+            found = []
+            for seed in range(seeds):
+                make = WORLDS.get(name)
+                found.append(in_the_pendulum(3 * steps, seed) if make is None else on_a_table(make, steps, seed))
+                bar.update(len(rows) * seeds + seed + 1, name)
+            mean, spread = np.mean(found, axis=0), np.array(found)
+            worst = [f"{low:.3f}–{high:.3f}" for low, high in zip(spread.min(0)[2:], spread.max(0)[2:], strict=True)]
+            rows.append((name, f"{mean[0]:.3f}", f"{np.sqrt(np.mean(spread[:, 1] ** 2)):.1f}", *worst))
+            print(*rows[-1], flush=True)
+    table(
+        "Forecasts of learnt agents",
+        ["world", "σ²/exact", "error of R̄ / its standard error", *(f"H = {H:,}" for H in LENGTHS)],
+        rows,
+    )
+
+
+def risk(*, quick: bool) -> None:
+    steps, seeds = (50_000, 2) if quick else (200_000, 10)
+    worlds = {"red-pill": red_pill_blue_pill(), **{f"Garnet seed {i}": garnet(5, 2, 3, seed=i) for i in range(10)}}
+    rows = []
+    for name, mdp in worlds.items():
+        best = {level: mdp.solve(risk_level=level).cvar for level in LEVELS}
+        row: list[str] = [name]
+        for level in LEVELS:
+            made = [perstep.QLearning(mdp, risk_level=level, seed=seed) for seed in range(seeds)]
+            perstep.learn_together(made, steps, progress=False)
+            lost = [best[level] - cvar(agent, level) for agent in made]
+            row.append(f"{sum(loss <= ENOUGH for loss in lost)} of {seeds}")
+        rows.append(tuple(row))
+        print(*row, flush=True)
+    table("Agents whose policy has the best CVaR", ["world", *(f"τ = {level:g}" for level in LEVELS)], rows)
+
+
+def cvar(agent: perstep.QLearning, level: float) -> float:
+    """Of the greedy policy, from the state where it is most of the time."""
+    assert agent.mdp is not None
+    state = int(agent.visits.sum(axis=1).argmax())
+    return agent.mdp.evaluate(agent.policy(deterministic=True), start=state).reward_distribution.cvar(level)
+
+
+def costs(*, quick: bool) -> None:
+    steps = 100_000 if quick else 1_000_000
+    settings = {
+        "d2, paper": {"preset": "paper"},
+        "d2, paper, forecast": {"preset": "paper", "forecast": True},
+        "d2, default": {"forecast": False},
+        "d2, default, forecast": {},
+        "d2, default, risk_level 0.25, K = 25": {"risk_level": 0.25, "forecast": False},
+    }
+    rows = []
+    for world in ("perstep/RedPillBluePill-v0", "perstep/AccessControl-v0"):
+        agents = [
+            perstep.QLearning(world, seed=1, **setting).learn(10_000, progress=False) for setting in settings.values()
+        ]
+        took = in_turns([lambda agent=agent: agent._advance(steps) for agent in agents])
+        rows += [(world, name, f"{1e9 * each / steps:.0f}") for name, each in zip(settings, took, strict=True)]
+    table("What it costs", ["world", "settings", "ns per step"], rows)
+
+
+def main(*, quick: bool = False) -> None:
+    """All of it."""
+    forecasts(quick=quick)
+    risk(quick=quick)
+    costs(quick=quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The scan: a policy whose bad steps are least bad, on a table (ours; docs/decisions/0012-risk.md).
+
+The mean of the worst share τ of the rewards, CVaR_τ, is the maximum over y of E[y − (y − R)⁺/τ] (Rockafellar & Uryasev 2000). For a
+fixed target y this is an ordinary average reward. So K differential learners, one for each y, learn from the same transitions, and
+the agent acts by the one with the largest gain. The best y is a quantile of the rewards of the best policy, so the targets span the
+rewards seen, and a third of them comes closer and closer to the target of the winner.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.compiled import compiled
+from perstep.units import LONGEST_MEMORY
+
+Floats = NDArray[np.float64]
+
+WINNER, REVIEW, RELAY, LAID, SEEN, UNBOUNDED = range(6)  # places of the cursor
+LEVEL, LOW, HIGH = 0, 1, 2  # places of the span
+BEST_HERE, BEST_THERE, OLD_TARGETS = 0, 1, 2  # rows of the room
+FIRST_LAID = 128  # steps after which the targets are first laid
+LEAST_REVIEW = 256  # steps between two looks at who wins, or as many as there are entries
+RECENT, DELAY = 3.0, 30.0  # gains have a memory of a third of the steps so far
+COARSE = 3  # of so many targets, one less spans all rewards seen, and one is near the winner
+
+
+class Scan(NamedTuple):
+    """K learners, one for each target; empty for agents that maximise the mean."""
+
+    values: Floats  # (S, A, K)
+    targets: Floats  # (K,): y
+    gains: Floats  # (K,)
+    room: Floats  # (3, K): memory of one step
+    span: Floats  # (3,): τ, the smallest and the largest reward seen
+    cursor: NDArray[
+        np.int64
+    ]  # (6,): the winner, steps of the next review and relay, whether targets are laid, steps seen
+
+
+def new_scan(num_states: int, num_actions: int, size: int, level: float, *, changing: bool = False) -> Scan:
+    """Nothing seen."""
+    cursor = np.array([0, FIRST_LAID, FIRST_LAID, 0, 0, 0 if changing else 1])
+    return Scan(
+        np.zeros((num_states, num_actions, size)),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros((3, size)),
+        np.array([level, np.inf, -np.inf]),
+        cursor,
+    )
+
+
+def no_scan() -> Scan:
+    """For an agent that maximises the mean."""
+    return new_scan(0, 0, 0, 1.0)
+
+
+@compiled
+def scan_entry(
+    scan: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any, alpha: Any, fresh: Any
+) -> None:
+    """Move the K values of one entry; with `fresh` also the gains of those learners whose best action it is."""
+    if scan.cursor[LAID] == 0:
+        return
+    count, tau = scan.targets.shape[0], scan.span[LEVEL]
+    here, there = scan.room[BEST_HERE], scan.room[BEST_THERE]
+    targets, gains, estimate = scan.targets, scan.gains, scan.values[state, action]
+    first = scan.values[next_state, 0]
+    for k in range(count):
+        there[k] = first[k]
+    for a in range(1, scan.values.shape[1]):
+        row = scan.values[next_state, a]
+        for k in range(count):
+            there[k] = row[k] if row[k] > there[k] else there[k]
+    if masked:
+        for k in range(count):
+            there[k] = 0.0
+    if fresh:
+        for k in range(count):
+            here[k] = estimate[k]
+        for a in range(scan.values.shape[1]):
+            row = scan.values[state, a]
+            for k in range(count):
+                here[k] = row[k] if row[k] > here[k] else here[k]
+        rate = RECENT / (scan.cursor[SEEN] + DELAY)
+        rate = rate if scan.cursor[UNBOUNDED] == 1 else max(rate, 1.0 / LONGEST_MEMORY)
+        for k in range(count):
+            short = targets[k] - reward
+            delta = targets[k] - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
+            gains[k] += rate * delta if here[k] == estimate[k] else 0.0
+            estimate[k] += alpha * delta
+    else:
+        for k in range(count):
+            short = targets[k] - reward
+            delta = targets[k] - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
+            estimate[k] += alpha * delta
+
+
+@compiled
+def see_and_review(scan: Any, reward: Any, scores: Any) -> Any:
+    """Take note of a reward. At times let the best learner lead, whose values become the `scores`, and lay the targets anew."""
+    cursor, span = scan.cursor, scan.span
+    span[LOW], span[HIGH] = min(span[LOW], reward), max(span[HIGH], reward)
+    cursor[SEEN] += 1
+    if cursor[SEEN] < cursor[REVIEW]:
+        return
+    cursor[REVIEW] += max(LEAST_REVIEW, scores.size)
+    winner = 0
+    for k in range(1, scan.gains.shape[0]):
+        if scan.gains[k] > scan.gains[winner]:
+            winner = k
+    cursor[WINNER] = winner
+    if cursor[SEEN] >= cursor[RELAY] and span[HIGH] > span[LOW]:
+        lay_targets(scan)
+        cursor[RELAY] = 2 * cursor[SEEN]
+    for s in range(scores.shape[0]):
+        for a in range(scores.shape[1]):
+            scores[s, a] = scan.values[s, a, cursor[WINNER]]
+
+
+@compiled
+def lay_targets(scan: Any) -> None:
+    """Spread the targets over the rewards seen, and the last third around that of the winner. Every target takes over the values
+    of the nearest one so far."""
+    targets, old, span = scan.targets, scan.room[OLD_TARGETS], scan.span
+    count, winner = targets.shape[0], scan.cursor[WINNER]
+    fine = count // COARSE
+    coarse = count - fine
+    gap = (span[HIGH] - span[LOW]) / coarse
+    best = targets[winner]
+    for k in range(count):
+        old[k] = targets[k]
+    if scan.cursor[LAID] == 0:
+        for k in range(count):
+            targets[k] = span[LOW] + (k + 1) * (span[HIGH] - span[LOW]) / count
+            scan.gains[k] = targets[k]
+        scan.cursor[LAID] = 1
+        return
+    left, right = gap, gap  # to the neighbours of the winner
+    for k in range(count):
+        if old[k] < best:
+            left = min(left, best - old[k])
+        elif old[k] > best:
+            right = min(right, old[k] - best)
+    leader = 0
+    for k in range(count):
+        if k < coarse:
+            targets[k] = span[LOW] + (k + 1) * gap
+        else:
+            place = 2.0 * (k - coarse + 0.5) / fine - 1.0
+            targets[k] = best + place * (left if place < 0.0 else right)
+    nearest = scan.room[BEST_THERE]
+    for k in range(count):
+        nearest[k] = 0.0
+        for j in range(1, count):
+            if abs(old[j] - targets[k]) < abs(old[int(nearest[k])] - targets[k]):
+                nearest[k] = j
+        if abs(targets[k] - best) < abs(targets[leader] - best):
+            leader = k
+    for s in range(scan.values.shape[0]):
+        for a in range(scan.values.shape[1]):
+            rearrange(scan.values[s, a], nearest, scan.room[BEST_HERE])
+    rearrange(scan.gains, nearest, scan.room[BEST_HERE])
+    scan.cursor[WINNER] = leader
+
+
+@compiled
+def rearrange(numbers: Any, places: Any, room: Any) -> None:
+    """numbers[k] becomes numbers[places[k]], by way of the room."""
+    for k in range(numbers.shape[0]):
+        room[k] = numbers[k]
+    for k in range(numbers.shape[0]):
+        numbers[k] = room[int(places[k])]
