@@ -120,6 +120,16 @@ class DeepQConfig(LearnerConfig):
                 f"With return_steps={self.return_steps} a minibatch holds sums of rewards, which tell nothing about the reward of "
                 f"one step. Use reward_tracking='stream', got {self.reward_tracking!r}, or return_steps=1."
             )
+        if self.rule_row.has_reward_masses and self.reward_tracking != "stream":
+            raise ValueError(
+                f"The masses of the rule {self.rule!r} follow the rewards as they are earned. Use reward_tracking='stream', got "
+                f"{self.reward_tracking!r}."
+            )
+        if self.horizon is not None and self.return_steps > 1:
+            raise ValueError(
+                f"A horizon weighs every δ by its distance, but with return_steps={self.return_steps} a minibatch holds their "
+                "sums. Use return_steps=1, or horizon=None."
+            )
         if self.learning_starts > self.replay_capacity:
             raise ValueError(
                 f"learning_starts={self.learning_starts:,} transitions do not fit in a replay of {self.replay_capacity:,}. "
