@@ -100,6 +100,16 @@ def test_d2_q_is_algorithm_4(eta_b):
         check(run, theta, Q, b)
 
 
+@pytest.mark.parametrize("learner", [tabular.TD, tabular.Q])
+def test_offset_is_the_sum_of_the_values(learner):
+    """b = η_b Σ (Q − Q₀) at every step: both move by the same α δ (docs/theory.md)."""
+    run = new_run("d2", learner, eta_b=0.3)
+    first = run.table.values.sum()
+    for transition in recorded(3):
+        advance("d2", learner, run, transition)
+        assert run.rewards.offset[0] == pytest.approx(0.3 * (run.table.values.sum() - first), rel=0, abs=SHORT)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 13])
 def test_d3_td_is_algorithm_7(n):
     run = new_run("d3", tabular.TD, n=n)
