@@ -84,6 +84,97 @@ def d3_q(Omega, theta, alpha, alpha_theta, S, A, R, S_next):
         Omega[S, A, j] = old[S, A, j] + alpha * beta / n
 
 
+def return_with_horizon(omega, omega_next, delta, g, alpha):
+    """docs/decisions/0013: the Z part of Ω = Q + Z after one step, where Z is the distribution of Σ g^t δ_t."""
+    n = len(omega)
+    tau = levels(n)
+    Q, Q_next = sum(omega) / n, sum(omega_next) / n
+    Z, Z_next = [x - Q for x in omega], sorted(x - Q_next for x in omega_next)
+
+    def F(x):
+        """The distribution function of Z(S′): straight from level to level, exponential beyond the outer numbers."""
+        if x <= Z_next[0]:
+            width = (Z_next[1] - Z_next[0]) / 2
+            return tau[0] * np.exp((x - Z_next[0]) / width) if width > 0 else 0.0
+        if x > Z_next[-1]:
+            width = (Z_next[-1] - Z_next[-2]) / 2
+            return 1 - (1 - tau[-1]) * np.exp(-(x - Z_next[-1]) / width) if width > 0 else 1.0
+        k = max(k for k in range(n) if Z_next[k] < x)
+        return tau[k] + (tau[k + 1] - tau[k]) * (x - Z_next[k]) / (Z_next[k + 1] - Z_next[k])
+
+    v, v_next = sum(z**2 for z in Z) / n, sum(z**2 for z in Z_next) / n
+    v_new = v + min(alpha, 1) * (delta**2 + g**2 * v_next - v)
+    beta = [tau[j] - F((Z[j] - delta) / g) for j in range(n)]
+    moved = [
+        (Z[j] / v**0.5 if v**0.5 > 1e-12 * abs(Q) else 0.0) + min(alpha, 1) * 2 * (beta[j] - sum(beta) / n)
+        for j in range(n)
+    ]
+    size = (sum(x**2 for x in moved) / n) ** 0.5
+    return [v_new**0.5 * x / size for x in moved]
+
+
+def d3_horizon_q(Omega, theta, alpha, alpha_theta, g, S, A, R, S_next, b, eta_b):
+    """docs/decisions/0013: Q moves as in d2 with the offset, Z beside it. With one column it is the TD version."""
+    Q = Omega.mean(axis=2)
+    a_star = int(np.argmax(Q[S_next]))
+    before = Q[S, A]
+    old, old_next = list(Omega[S, A]), list(Omega[S_next, a_star])
+    delta = R - (d2_average(theta, alpha_theta, R) + b[0]) + Q[S_next, a_star] - Q[S, A]
+    b[0] = b[0] + eta_b * alpha * delta
+    Omega[S, A] = before + alpha * delta + np.array(return_with_horizon(old, old_next, delta, g, alpha))
+
+
+def d2_average(theta, alpha_theta, R):
+    """θ by one reward, then its mean."""
+    tau = levels(len(theta))
+    for i in range(len(theta)):
+        theta[i] = theta[i] + alpha_theta * (tau[i] - (1 if R < theta[i] else 0))
+    return sum(theta) / len(theta)
+
+
+def d3_horizon_actor_critic(w, u, theta, alpha, alpha_theta, alpha_pi, g, x, A, R, x_next):
+    """docs/decisions/0013 on K active features: Ω̂(S, j) arrives at Q + K α δ + Z_j, each active weight carries its share."""
+    here, ahead = x @ w, x_next @ w
+    delta = R - d2_average(theta, alpha_theta, R) + ahead.mean() - here.mean()
+    K = int(x.sum())
+    Z = np.array(return_with_horizon(list(here), list(ahead), delta, g, K * alpha))
+    w[x > 0] += (here.mean() + K * alpha * delta + Z - here) / K
+    u[:] = u + alpha_pi * delta * policy_gradient(u, x, A)
+
+
+def project(points, masses, atoms):
+    """Masses on an even grid of atoms: each point counts for its two neighbours, in proportion to its nearness."""
+    width = atoms[1] - atoms[0]
+    return [sum(p * max(0.0, 1 - abs(x - atom) / width) for x, p in zip(points, masses, strict=True)) for atom in atoms]
+
+
+def categorical_q(Q, masses, atoms, alpha, alpha_theta, S, A, R, S_next, b, eta_b):
+    """docs/decisions/0014: the reward as masses on a grid that doubles until it reaches R. Returns R̄, the mean of the masses
+    plus the offset."""
+    m = len(masses)
+    if (
+        R != atoms[0] and atoms[0] == atoms[-1]
+    ):  # one point so far: it becomes the middle, R is a quarter of the grid away
+        width = abs(R - atoms[0]) / max((m - 1) // 4, 1)
+        point, middle = atoms[0], (m - 1) // 2
+        atoms[:] = [point + (i - middle) * width for i in range(m)]
+        masses[:] = [1.0 if i == middle else 0.0 for i in range(m)]
+    while not atoms[0] <= R <= atoms[-1]:
+        width = 2 * (atoms[1] - atoms[0])
+        lowest = atoms[0] if R > atoms[-1] else atoms[-1] - (m - 1) * width
+        doubled = [lowest + i * width for i in range(m)]
+        masses[:] = project(atoms, masses, doubled)
+        atoms[:] = doubled
+    target = project([R], [1.0], atoms) if atoms[0] != atoms[-1] else [1.0] + [0.0] * (m - 1)
+    for i in range(m):
+        masses[i] = masses[i] + alpha_theta * (target[i] - masses[i])
+    R_bar = sum(p * x for p, x in zip(masses, atoms, strict=True)) + b[0]
+    delta = R - R_bar + max(Q[S_next]) - Q[S, A]
+    b[0] = b[0] + eta_b * alpha * delta
+    Q[S, A] = Q[S, A] + alpha * delta
+    return R_bar
+
+
 def softmax(preferences):
     top = max(preferences)
     powers = [np.exp(p - top) for p in preferences]

@@ -29,6 +29,7 @@ RANKS = {
     "quantiles": 1,
     "schedules": 1,
     "units": 1,
+    "masses": 1,
     "sketch": 1,
     "tiles": 1,
     "distribution": 2,

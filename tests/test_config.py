@@ -151,12 +151,12 @@ def test_seed(value):
 def test_unknown_rule_suggests_the_nearest_and_lists_all(rule, meant):
     sentence = refused(QLearningConfig, "rule", rule, kind=UnknownName)
     assert f"There is no rule {rule!r}. Did you mean {meant!r}?" in sentence
-    assert "Known: d2, d3, differential, rvi." in sentence
+    assert "Known: categorical, d2, d3, differential, rvi." in sentence
 
 
 @pytest.mark.parametrize("rule", ["", "categorical!", None, 3, ["d2"]])
 def test_unknown_rule_lists_all(rule):
-    assert "Known: d2, d3, differential, rvi." in refused(QLearningConfig, "rule", rule, kind=UnknownName)
+    assert "Known: categorical, d2, d3, differential, rvi." in refused(QLearningConfig, "rule", rule, kind=UnknownName)
 
 
 @pytest.mark.parametrize("value", ["end", "Continue", None, True])
@@ -167,7 +167,8 @@ def test_termination(value):
 @pytest.mark.parametrize("rule", ["differential", "rvi"])
 def test_offset_is_for_d2_and_d3(rule):
     with pytest.raises(
-        ValueError, match=rf"The rule '{rule}' has no learned offset\. Use rule='d2' or rule='d3', or offset_ratio=0"
+        ValueError,
+        match=rf"The rule '{rule}' has no learned offset\. Use rule='d2' or rule='d3' or rule='categorical', or offset_ratio=0",
     ):
         QLearningConfig(rule=rule, offset_ratio=0.1)
     assert QLearningConfig(rule=rule, offset_ratio=0).offset_ratio == 0
@@ -260,12 +261,12 @@ def test_divided_steps():
 
 
 def test_sizes():
-    # m and n by rule: differential and rvi 1 and 1, d2 m and 1, d3 m and n; one of the two alone overrides.
+    # m and n by rule: differential and rvi 1 and 1, d2 and categorical m and 1, d3 m and n; one of the two alone overrides.
     sizes = {
         rule: (LearnerConfig(rule=rule, num_quantiles=7).theta_size, LearnerConfig(rule=rule).value_size)
         for rule in RULES
     }
-    assert sizes == {"differential": (1, 1), "d2": (7, 1), "d3": (7, 51), "rvi": (1, 1)}
+    assert sizes == {"differential": (1, 1), "d2": (7, 1), "d3": (7, 51), "rvi": (1, 1), "categorical": (7, 1)}
     apart = LearnerConfig(rule="d3", num_quantiles=7, num_reward_quantiles=3, num_return_quantiles=5)
     assert (apart.theta_size, apart.value_size) == (3, 5)
 

@@ -26,7 +26,7 @@ PAPER = {
 }
 
 
-def new_run(rule, *, eta_b=0.0, n=N):
+def new_run(rule, *, eta_b=0.0, n=N, horizon=None):
     rng = np.random.default_rng(5)
     m, n = (1 if rule == "differential" else M), (n if rule == "d3" else 1)
     weights = linear.weights(CODER.num_features, CODER.tilings, ACTIONS, n, 0.0)
@@ -35,7 +35,8 @@ def new_run(rule, *, eta_b=0.0, n=N):
     rewards = rules.reward_estimate(m, 0.0)._replace(theta=rng.normal(size=m))
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
     room = linear.room(CODER.tilings, ACTIONS, n)
-    work, none = rules.workspace(n, LAMBDA), linear.no_reference(CODER.tilings)
+    work = rules.workspace(n, LAMBDA, horizon=horizon, num_active=CODER.tilings)
+    none = linear.no_reference(CODER.tilings)
     return linear.LearnerState(weights, rewards, work, schedule, ETA_PI, CODER.arrays, room, none)
 
 
@@ -77,10 +78,13 @@ def check(run, theta, w, u):
     np.testing.assert_allclose(run.weights.actor, u, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("rule", "eta_b"), [("differential", 0.0), ("d2", 0.0), ("d2", 0.3), ("d3", 0.0)])
-def test_each_rule_is_its_listing(rule, eta_b):
-    """Alg. 12, 5 and 9 on 500 recorded transitions."""
-    run = new_run(rule, eta_b=eta_b)
+@pytest.mark.parametrize(
+    ("rule", "eta_b", "horizon"),
+    [("differential", 0.0, None), ("d2", 0.0, None), ("d2", 0.3, None), ("d3", 0.0, None), ("d3", 0.0, 10)],
+)
+def test_each_rule_is_its_listing(rule, eta_b, horizon):
+    """Alg. 12, 5 and 9, and decision 0013, on 500 recorded transitions."""
+    run = new_run(rule, eta_b=eta_b, horizon=horizon)
     w, u, theta, b = run.weights.critic[0].copy(), run.weights.actor.copy(), list(run.rewards.theta), [0.0]
     steps = recorded()
     first = next(steps)
@@ -94,6 +98,9 @@ def test_each_rule_is_its_listing(rule, eta_b):
         elif rule == "d2":
             alphas = ALPHA, ETA * ALPHA, ETA_PI * ALPHA
             oracles.d2_actor_critic(w[:, 0], u, theta, *alphas, x, action, reward, x_next, b, eta_b)
+        elif horizon is not None:
+            alphas = ALPHA, ETA * ALPHA, ETA_PI * ALPHA
+            oracles.d3_horizon_actor_critic(w, u, theta, *alphas, 1 - 1 / horizon, x, action, reward, x_next)
         else:
             alphas = ALPHA, ETA * ALPHA, ETA_PI * ALPHA
             oracles.d3_actor_critic(w, u, theta, *alphas, LAMBDA, x, action, reward, x_next)

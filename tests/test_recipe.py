@@ -77,7 +77,7 @@ def copy(tmp_path: Path) -> Path:
     text = text.replace("    for rule in (\n", f"    for rule in (\n{ROW}", 1)
     rules.write_text(text, encoding="utf-8")
     text = losses.read_text(encoding="utf-8")
-    losses.write_text(text.replace('"d3": d3}', '"d3": d3, "cautious": d3}', 1), encoding="utf-8")
+    losses.write_text(text.replace('"d3": d3,', '"d3": d3, "cautious": d3,', 1), encoding="utf-8")
     assert "cautious" in rules.read_text(encoding="utf-8")
     assert "cautious" in losses.read_text(encoding="utf-8")
     return tmp_path

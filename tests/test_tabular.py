@@ -11,6 +11,7 @@ import pytest
 
 import oracles
 from perstep import policies, rules, tabular
+from perstep.masses import atoms
 from perstep.randomness import make_generator
 from perstep.units import new_units
 
@@ -28,17 +29,19 @@ def recorded(seed, count=LONG):
     return zip(states, rng.integers(ACTIONS, size=count), rng.normal(size=count), next_states, strict=True)
 
 
-def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1):
+def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1, horizon=None):
     """Estimates at random places: ties between values, which rounding would break one way or the other, do not occur."""
     rng = np.random.default_rng(seed)
     m, n = (1 if rule == "differential" else m), (n if rule == "d3" else 1)
     columns = ACTIONS if learner == tabular.Q else 1
     values = rng.normal(size=(STATES, columns, n))
     table = tabular.table(STATES, columns, n, 0.0)._replace(values=values, scores=values.mean(-1))
-    rewards = rules.reward_estimate(m, 0.0)._replace(theta=rng.normal(size=m))
+    rewards = rules.reward_estimate(m, 0.0, has_masses=rule == "categorical")
+    if rule != "categorical":  # its θ is read from masses
+        rewards = rewards._replace(theta=rng.normal(size=m))
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
     none = np.array([rules.NO_REFERENCE, 0, 0])
-    return tabular.LearnerState(table, tabular.memory(0), rewards, rules.workspace(n), schedule, none)
+    return tabular.LearnerState(table, tabular.memory(0), rewards, rules.workspace(n, horizon=horizon), schedule, none)
 
 
 def advance(rule, learner, run, transition, clock=0):
@@ -97,6 +100,16 @@ def test_d2_q_is_algorithm_4(eta_b):
         check(run, theta, Q, b)
 
 
+@pytest.mark.parametrize("learner", [tabular.TD, tabular.Q])
+def test_offset_is_the_sum_of_the_values(learner):
+    """b = η_b Σ (Q − Q₀) at every step: both move by the same α δ (docs/theory.md)."""
+    run = new_run("d2", learner, eta_b=0.3)
+    first = run.table.values.sum()
+    for transition in recorded(3):
+        advance("d2", learner, run, transition)
+        assert run.rewards.offset[0] == pytest.approx(0.3 * (run.table.values.sum() - first), rel=0, abs=SHORT)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 13])
 def test_d3_td_is_algorithm_7(n):
     run = new_run("d3", tabular.TD, n=n)
@@ -117,6 +130,41 @@ def test_d3_q_is_algorithm_8(n):
         check(run, theta, Omega)
 
 
+@pytest.mark.parametrize(("learner", "n", "horizon"), [(tabular.TD, 5, 10), (tabular.Q, 2, 3), (tabular.Q, 13, 20)])
+def test_d3_with_a_horizon_is_its_algorithm(learner, n, horizon):
+    """Decision 0013, also from values without any spread, whose first step makes one."""
+    run = new_run("d3", learner, n=n, eta_b=0.3, horizon=horizon)
+    run.table.values[0] = run.table.scores[0][:, None]
+    Omega, theta, b = run.table.values.copy(), list(run.rewards.theta), [0.0]
+    for s, a, r, s_next in recorded(6, 300):
+        column = a if learner == tabular.Q else 0
+        advance("d3", learner, run, (s, a, r, s_next))
+        oracles.d3_horizon_q(Omega, theta, ALPHA, ETA * ALPHA, 1 - 1 / horizon, s, column, r, s_next, b, 0.3)
+        check(run, theta, Omega, b)
+
+
+@pytest.mark.parametrize(("m", "eta_b", "far"), [(2, 0.0, 1.0), (5, 0.3, 1.0), (8, 0.0, 1000.0), (51, 0.3, 1000.0)])
+def test_categorical_is_its_algorithm(m, eta_b, far):
+    """Decision 0014. A tenth of the rewards come from `far` away, and the first one is the first guess itself."""
+    run = new_run("categorical", tabular.Q, m=m, eta_b=eta_b)
+    Q, masses, grid, b = run.table.values[..., 0].copy(), [1.0] + [0.0] * (m - 1), [0.0] * m, [0.0]
+    rng = np.random.default_rng(8)
+    for t, (s, a, r, s_next) in enumerate(recorded(7, 300)):
+        reward = r * (far if rng.random() < 0.1 else 1.0) if t else 0.0
+        advance("categorical", tabular.Q, run, (s, a, reward, s_next))
+        oracles.categorical_q(Q, masses, grid, ALPHA, ETA * ALPHA, s, a, reward, s_next, b, eta_b)
+        np.testing.assert_allclose(run.rewards.masses, masses, rtol=0, atol=SHORT)
+        np.testing.assert_allclose(atoms(run.rewards.masses, run.rewards.grid), grid, rtol=SHORT, atol=SHORT)
+        expected = sum(p * x for p, x in zip(masses, grid, strict=True)) + b[0]
+        assert rules.average_reward(run.rewards) == pytest.approx(expected, rel=0, abs=SHORT * far)
+        np.testing.assert_allclose(run.table.values[..., 0], Q, rtol=0, atol=SHORT * far)
+        level = np.cumsum(masses)
+        for tau, theta in zip(run.rewards.tau, run.rewards.theta, strict=True):
+            at = int(np.abs(np.array(grid) - theta).argmin())
+            assert level[at] >= tau - SHORT
+            assert at == 0 or level[at - 1] <= tau + SHORT
+
+
 def test_uncompiled_is_the_same():
     """All of the above once more, with the same functions run by the interpreter."""
     if os.environ.get("NUMBA_DISABLE_JIT"):
@@ -125,7 +173,7 @@ def test_uncompiled_is_the_same():
     chosen = ["-k", "algorithm or wan", "-p", "no:cacheprovider", "-o", "addopts=", __file__]
     inner = subprocess.run([sys.executable, "-m", "pytest", *chosen], env=environment, capture_output=True, text=True)
     assert inner.returncode == 0, inner.stdout + inner.stderr
-    assert "16 passed" in inner.stdout
+    assert "23 passed" in inner.stdout
 
 
 def test_differential_takes_the_old_average():

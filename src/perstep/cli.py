@@ -317,8 +317,8 @@ class ReproduceFlags(StudyFlags):
     """Run the experiments of the paper, and make their figures and tables."""
 
     parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
-    """Experiments: redpill, pendulum, theory (these three by default), minatar, minatar-tuning, atari, atari-short,
-    defaults."""
+    """Experiments: redpill, pendulum, theory (these three by default), minatar, minatar-tuning, atari,
+    atari-figure-4, atari-short, defaults."""
     scale: Literal["smoke", "small", "paper"] = "small"
     """smoke: a quick test that everything runs; small: takes minutes; paper: the settings of the paper."""
     tuned_only: bool = False

@@ -116,12 +116,20 @@ PARTS = {
         "out all of the grid but the settings of Tables C.1 to C.3.",
         studies=catalog.ATARI,
         figures=games_figures.FIGURES,
+        claims=games.tuning_claims,
+        in_brief=(("App. C.2", "the settings of Tables C.1 to C.3 are the best of their grids"),),
+        tables=ATARI_TABLES,
+    ),
+    "atari-figure-4": Part(
+        title="Atari, Fig. 4",
+        about="The nine settings of Tables C.1 to C.3, 8 runs each as in Fig. 4, on a cluster.",
+        studies=catalog.ATARI_FIGURE_4,
+        figures=_only(games_figures.FIGURES, "figure_4", "figure_late_returns"),
         claims=games.claims,
         in_brief=(
             ("Fig. 4", "D2 and D3 consistently outperform the non-distributional baseline on Atari"),
             ("Fig. 4", "D3 performs better than D2 on Atari"),
         ),
-        tables=ATARI_TABLES,
     ),
     "atari-short": Part(
         title="Atari, short",

@@ -137,3 +137,65 @@ def huber_pulls(
         under = sums[below] - sums[far] - (below - far) * away - far * width
         over = sums[near] - sums[below] - (near - below) * away + (count - near) * width
         pulls[j] = scale * ((1.0 - tau[j]) * under + tau[j] * over) / count
+
+
+@compiled
+def smooth_pulls(shift: Any, scale: Any, targets: Any, estimates: Any, tau: Any, ordered: Any, pulls: Any) -> None:
+    """As `quantile_pulls`, for targets that stand for a distribution without atoms: τ_j − P(shift + scale Y < x_j), where the
+    distribution function of Y is straight between the targets, from level to level, and exponential beyond the outer two."""
+    count = targets.shape[0]
+    inverse, share = 1.0 / scale, 1.0 / count
+    sort_between_infinities(targets, ordered)
+    low = 0.5 * (ordered[2] - ordered[1])  # the scale of the tail whose density goes on from the outermost interval
+    high = 0.5 * (ordered[count] - ordered[count - 1])
+    below = 0
+    for j in range(estimates.shape[0]):
+        bar = (estimates[j] - shift) * inverse
+        below = walk(ordered, below, bar)
+        if below == 0:
+            level = 0.5 * share * np.exp((bar - ordered[1]) / low) if low > 0.0 else 0.0
+        elif below == count:
+            level = 1.0 - (0.5 * share * np.exp((ordered[count] - bar) / high) if high > 0.0 else 0.0)
+        else:
+            level = share * (below - 0.5 + (bar - ordered[below]) / (ordered[below + 1] - ordered[below]))
+        pulls[j] = tau[j] - level
+
+
+SHAPE_STEP = 2.0  # of the shape of a return distribution, in its standard deviations, for a step size of 1
+LEAST_FACTOR = 1e-12  # g of a horizon of one step: pulls divide by it
+ROUNDING = 1e-12  # a spread below this share of the mean is rounding, and has no shape
+
+
+@compiled
+def horizon_pulls(
+    delta: Any, factor: Any, targets: Any, estimates: Any, tau: Any, step: Any, ordered: Any, pulls: Any
+) -> None:
+    """Pull on estimates x_j = Q + Z_j, where Z is the distribution of Σ g^t δ_t (docs/decisions/0013-horizon.md).
+
+    The mean of the estimates moves by δ, as a single value does. Their variance moves by step · (δ² + g² v′ − v), the recursion of
+    Var Z, which is linear and so has no bias. Only the shape, what is left of them at mean 0 and variance 1, moves by quantile
+    regression towards δ + g Z′. `step`: how far the estimates move by their pulls.
+    """
+    here, there = mean(estimates), mean(targets)
+    variance, ahead = mean_square(estimates, here), mean_square(targets, there)
+    rate = min(step, 1.0)
+    spread = np.sqrt(variance)
+    new_spread = np.sqrt(variance + rate * (delta * delta + factor * factor * ahead - variance))
+    smooth_pulls(here + delta - factor * there, factor, targets, estimates, tau, ordered, pulls)
+    middle = mean(pulls)
+    for j in range(pulls.shape[0]):
+        shape = (estimates[j] - here) / spread if spread > ROUNDING * abs(here) else 0.0
+        pulls[j] = shape + rate * SHAPE_STEP * (pulls[j] - middle)
+    size = np.sqrt(mean_square(pulls, 0.0))
+    scale = new_spread / size if size > 0.0 else 0.0
+    for j in range(pulls.shape[0]):
+        pulls[j] = delta + (scale * pulls[j] - (estimates[j] - here)) / step
+
+
+@compiled
+def mean_square(x: Any, middle: Any) -> Any:
+    """The mean square of the distances from `middle`."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += (x[i] - middle) * (x[i] - middle)
+    return total / x.shape[0]

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.compiled import inlined
-from perstep.quantiles import huber_pulls, levels, mean, quantile_pulls, track
+from perstep.masses import new_masses, track_masses
+from perstep.quantiles import LEAST_FACTOR, horizon_pulls, huber_pulls, levels, mean, quantile_pulls, track
 from perstep.schedules import step_size
 from perstep.units import FIRST, begin, new_units, return_unit, reward_unit, see
 
@@ -38,6 +39,8 @@ class RewardEstimate(NamedTuple):
     tau: Floats  # (m,)
     units: Floats  # the spreads of what was seen (units.py)
     first: Floats  # (128,) the first rewards, in order; empty where the first estimates are given
+    masses: Floats  # (m,) of a rule with masses on a grid, which θ is read from (masses.py); (0,) for other rules
+    grid: Floats  # (3,) where these masses are; (0,) for other rules
 
 
 class Workspace(NamedTuple):
@@ -56,6 +59,8 @@ class Workspace(NamedTuple):
     follows_rewards: bool  # whether R̄ (of d2 and d3: the offset) follows the rewards instead of δ; False is the paper
     stops: bool  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ), which is 0 without centering
     mean_by_delta: bool  # whether the mean of return quantiles moves by δ, as a single value does; False is the paper
+    horizon_factor: float  # g of return quantiles with a horizon; 0 is the paper: without one
+    num_active: int  # how many weights move together as one value
 
 
 class Steps(NamedTuple):
@@ -88,14 +93,19 @@ class Schedule(NamedTuple):
     follows_rewards: bool = False  # whether that schedule is for R̄ that follows the rewards, on all steps
 
 
-def reward_estimate(num_quantiles: int, initial: float, scale_free: bool = False) -> RewardEstimate:
+def reward_estimate(
+    num_quantiles: int, initial: float, scale_free: bool = False, has_masses: bool = False
+) -> RewardEstimate:
     """θ at its initial guess, no offset, nothing seen. `scale_free`: the first rewards give the first estimates."""
+    masses, grid = new_masses(num_quantiles, float(initial)) if has_masses else (np.zeros(0), np.zeros(0))
     return RewardEstimate(
         np.full(num_quantiles, float(initial)),
         np.zeros(1),
         levels(num_quantiles),
         new_units(),
         np.zeros(FIRST if scale_free else 0),
+        masses,
+        grid,
     )
 
 
@@ -108,6 +118,8 @@ def workspace(
     follows_rewards: bool = False,
     stops: bool = False,
     mean_by_delta: bool = False,
+    horizon: float | None = None,
+    num_active: int = 1,
 ) -> Workspace:
     """Memory for the pulls on one value of `num_quantiles` numbers, and how they are pulled."""
     n = num_quantiles
@@ -125,7 +137,14 @@ def workspace(
         follows_rewards=follows_rewards or not centered,
         stops=stops,
         mean_by_delta=mean_by_delta,
+        horizon_factor=0.0 if horizon is None else horizon_factor(horizon),
+        num_active=num_active,
     )
+
+
+def horizon_factor(horizon: float) -> float:
+    """g = 1 − 1/H: the weight of the next δ, relative to the present one."""
+    return max(1.0 - 1.0 / horizon, LEAST_FACTOR)
 
 
 @inlined
@@ -205,6 +224,12 @@ def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps
 def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Alg. 3–5: θ, then R̄, then δ with the new R̄. The offset is ours (docs/decisions/0001-learned-offset.md)."""
     track_rewards(rewards, reward, steps, work)
+    return value_by_average(rewards, reward, bootstrap, estimate, steps, work)
+
+
+@inlined
+def value_by_average(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """R̄, then δ with it, then the offset: what follows the tracking of the rewards, however that is done."""
     average = average_reward(rewards)
     delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
     rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
@@ -214,25 +239,49 @@ def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, wor
 
 @inlined
 def d3(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
+    """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss.
+
+    With a horizon, which is ours (docs/decisions/0013-horizon.md), Ω is Q of d2 plus the distribution of Σ g^t δ_t.
+    """
     track_rewards(rewards, reward, steps, work)
     average = average_reward(rewards)
     shift = surplus(reward, average, work)
     gamma = work.discount
-    if work.huber > 0.0:
+    delta = shift + gamma * mean(bootstrap) - mean(estimate)
+    if work.horizon_factor > 0.0:
+        step = work.num_active * steps.value
+        horizon_pulls(delta, work.horizon_factor, bootstrap, estimate, work.tau, step, work.ordered, work.pull)
+    elif work.huber > 0.0:
         width = work.huber * steps.value_unit
         huber_pulls(shift, gamma, bootstrap, estimate, work.tau, width, work.ordered, work.sums, work.pull)
     else:
         quantile_pulls(shift, gamma, bootstrap, estimate, work.tau, work.ordered, work.pull)
-    delta = shift + gamma * mean(bootstrap) - mean(estimate)
     if steps.offset > 0.0:
         rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
+    if work.horizon_factor > 0.0:
+        return delta
     unit = 1.0 if work.huber > 0.0 else steps.value_unit  # λ is in units already
     middle, shared = (mean(work.pull), delta) if work.mean_by_delta else (0.0, 0.0)
     if work.mean_by_delta or unit != 1.0:
         for j in range(work.pull.shape[0]):
             work.pull[j] = unit * (work.pull[j] - middle) + shared
     return delta
+
+
+@inlined
+def categorical(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """Ours: as d2, with the rewards as masses on a grid in place of θ, which is read from them (decision 0014)."""
+    follow_masses(rewards, reward, steps.theta, work.average_apart)
+    return value_by_average(rewards, reward, bootstrap, estimate, steps, work)
+
+
+@inlined
+def follow_masses(rewards: Any, reward: Any, step: Any, average_apart: Any) -> None:
+    """Move masses and θ. The offset is what is left between R̄ and the mean of θ: R̄ moves as the mean of the masses does, or not
+    at all where it has steps of its own."""
+    before = mean(rewards.theta)
+    moved = track_masses(rewards.masses, rewards.grid, rewards.tau, reward, step, rewards.theta)
+    rewards.offset[0] += (0.0 if average_apart else moved) - (mean(rewards.theta) - before)
 
 
 @inlined
@@ -275,6 +324,8 @@ class Rule:
     """The same for arrays and tensors: (…, n) → (…)."""
     has_reward_quantiles: bool = False
     """Whether θ holds m quantiles of the reward; otherwise it is one number, the average."""
+    has_reward_masses: bool = False
+    """Whether these quantiles are read from masses on a grid, which is what it learns."""
     has_return_quantiles: bool = False
     """Whether a value is n quantiles of the return; otherwise it is one number."""
     has_offset: bool = False
@@ -354,6 +405,17 @@ RULES: dict[str, Rule] = {
             kernel=rvi,
             average_is_read_from_values=True,
             has_loss=False,
+        ),
+        Rule(
+            name="categorical",
+            label="Categorical",
+            about="the distribution of the reward per step, as masses on a grid",
+            source="perstep, decision 0014",
+            kernel=categorical,
+            has_reward_quantiles=True,
+            has_reward_masses=True,
+            has_offset=True,
+            setting_labels=QUANTILE_SETTINGS,
         ),
     )
 }

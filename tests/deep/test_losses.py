@@ -170,6 +170,26 @@ def test_slope_of_d3_is_the_compiled_pull(seed, huber):
     assert float(loss.delta[0]) == pytest.approx(delta, abs=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_slope_of_d3_with_a_horizon_is_the_compiled_pull_of_a_small_step(seed):
+    """Decision 0013. The pull on the spread is divided by the larger of the spread and the root of its target."""
+    rng = np.random.default_rng(seed)
+    theta, own, bootstrap, R, g = rng.normal(size=M), rng.normal(size=N), rng.normal(size=N), rng.normal(), 0.9
+    rewards, tabular = estimate_of(theta), estimate_of(theta)
+    estimate = tensor([own], grad=True)
+    with_horizon = settings(N, 1e6, "per-sample")._replace(horizon_factor=g)
+    loss = losses.d3(rewards, np.array([R]), losses.Look(estimate, tensor([bootstrap])), steps(), with_horizon)
+    loss.value.backward()
+    work = rules.workspace(N, horizon=10)
+    delta = rules.d3(tabular, R, bootstrap, own, steps()._replace(value=1e-7), work)
+    v, target = own.var(), delta**2 + g**2 * bootstrap.var()
+    shape, slope = (own - own.mean()) / v**0.5, N * -estimate.grad[0].numpy()
+    slope += shape * (target - v) / 2 * (v**-0.5 - max(v, target) ** -0.5)
+    np.testing.assert_allclose(slope - slope.mean(), work.pull - delta, rtol=0, atol=1e-5)
+    assert slope.mean() * 1e6 == pytest.approx(delta, rel=1e-6)  # smooth L1 divides by λ
+    assert float(loss.delta[0]) == pytest.approx(delta, abs=1e-12)
+
+
 @pytest.mark.parametrize("rule", ["differential", "d2"])
 @pytest.mark.parametrize("seed", range(6))
 def test_slope_of_the_scalar_rules_is_the_clipped_pull(rule, seed):

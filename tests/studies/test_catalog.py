@@ -9,6 +9,7 @@ from perstep.config import ActorCriticConfig, QLearningConfig
 from perstep.errors import UnknownName
 from perstep.studies.catalog import (
     ATARI,
+    ATARI_FIGURE_4,
     ATARI_SHORT,
     MINATAR,
     MINATAR_TUNING,
@@ -28,7 +29,13 @@ def test_the_grids_have_the_paper_s_sizes():
     assert [len(study.settings) for study in PENDULUM] == [120, 240, 240]
     assert [len(study.settings) for study in ATARI] == 3 * [24, 48, 48]  # a row a game
     ours = (*MINATAR, *MINATAR_TUNING, *ATARI_SHORT)
-    assert len(STUDIES) == 15 + len(ours)  # no two have one name
+    assert len(STUDIES) == 15 + len(ATARI_FIGURE_4) + len(ours)  # no two have one name
+
+
+def test_figure_4_has_eight_runs_of_the_tuned_settings():
+    for study, tuned in zip(ATARI_FIGURE_4, ATARI, strict=True):
+        assert study.settings == [tuned.tuned]
+        assert (study.num_runs, study.steps, study.world) == (8, tuned.steps, tuned.world)
 
 
 @EVERY

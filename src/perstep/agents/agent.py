@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import rules, storage
-from perstep.agents.arrays import check_cursor, check_sketch, fill, flatten, put, within
+from perstep.agents.arrays import check_cursor, check_masses, check_sketch, fill, flatten, put, within
 from perstep.agents.callbacks import Callback, call, callbacks_of, next_call, whole
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
@@ -33,6 +33,8 @@ from perstep.forecast import Forecast
 from perstep.habits import LEARN_ARGUMENTS, METHODS
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
+from perstep.masses import MOST_DOUBLINGS, is_outgrown
+from perstep.masses import atoms as atoms_of_masses
 from perstep.progress import Bar
 from perstep.quantiles import mean
 from perstep.randomness import Generator, make_generator
@@ -109,7 +111,10 @@ class Agent(ABC):
         self.may_diverge = False
         """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
         self._rewards: RewardEstimate = rules.reward_estimate(
-            config.theta_size, config.initial_average_reward, config.scale_free
+            config.theta_size,
+            config.initial_average_reward,
+            config.scale_free,
+            config.rule_row.has_reward_masses,
         )
         self._objective = self._rewards  # what the values learn from
         if config.target_from_quantiles:
@@ -211,6 +216,7 @@ class Agent(ABC):
                     self._advance(span)
                 raise_again(received)
                 self._check_finite()
+                self._check_grid()
                 self._trace.look(self)
                 if span == chunk:
                     speed = span / max(time.perf_counter() - begin, 1e-6)
@@ -262,6 +268,14 @@ class Agent(ABC):
             raise ValueError(
                 "This agent has recorded no reward yet, so the distribution of its rewards is unknown. Call learn first."
             )
+        return self.learned_distribution
+
+    @property
+    def learned_distribution(self) -> Distribution:
+        """The distribution of the reward per step that the rule itself has learnt: the quantiles θ with equal weights, or the
+        masses of the rule "categorical". It may lag behind `reward_distribution`, which counts the rewards."""
+        if self.config.rule_row.has_reward_masses:
+            return Distribution(self._rewards.masses, atoms_of_masses(self._rewards.masses, self._rewards.grid))
         return Distribution.from_quantiles(self._rewards.theta)
 
     @property
@@ -471,6 +485,14 @@ class Agent(ABC):
             f"with a smaller step_size (it was {self.config.step_size}), or with smaller rewards."
         )
 
+    def _check_grid(self) -> None:
+        """Raise an error if the rewards have left every grid."""
+        if is_outgrown(self._rewards.grid):
+            raise Diverged(
+                f"By step {self.steps:,} the rewards differ by more than {2.0**MOST_DOUBLINGS:.0e} times the first difference of "
+                f"two rewards, so no grid of {self.config.theta_size} atoms can hold them. Use rule='d2', or rewards with a bound."
+            )
+
     def _return_quantiles(self, values: Floats) -> Floats:
         if not self.config.rule_row.has_return_quantiles:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_return_quantiles)
@@ -486,6 +508,7 @@ class Agent(ABC):
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Become the agent that was saved."""
         fill("rewards", self._rewards, arrays)
+        check_masses(self._rewards)
         if self.config.target_from_quantiles:
             fill("objective", self._objective, arrays)
         if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):

@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import sketch
+from perstep.masses import DOUBLINGS, MOST_DOUBLINGS, WIDTH
 from perstep.recording import Record
+from perstep.rules import RewardEstimate
 from perstep.storage import Arrays, BadFile
+
+MASS_TOLERANCE = 1e-6  # of the sum of masses, which every step rounds
 
 
 def flatten(name: str, arrays: Any) -> Arrays:
@@ -67,6 +71,21 @@ def check_cursor(record: Record) -> None:
     if not (window >= 1 and 0 <= filled < rows and 0 <= pending < window and rows % 2 == 0):
         raise BadFile(
             f"The file's record has {rows} rows and the cursor {record.cursor.tolist()}, which contradict each other."
+        )
+
+
+def check_masses(rewards: RewardEstimate) -> None:
+    """Refuse masses from a file that are no probabilities, or a grid without end."""
+    masses, grid = rewards.masses, rewards.grid
+    finite_numbers("masses of the rewards", masses, grid)
+    if grid.size and not (
+        (masses >= 0.0).all()
+        and abs(masses.sum() - 1.0) < MASS_TOLERANCE
+        and grid[WIDTH] >= 0.0
+        and 0.0 <= grid[DOUBLINGS] < MOST_DOUBLINGS
+    ):
+        raise BadFile(
+            f"The file's masses of the rewards are not probabilities on a grid: {masses.tolist()}, {grid.tolist()}."
         )
 
 

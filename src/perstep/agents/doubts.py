@@ -159,7 +159,7 @@ def _returns(agent: Agent) -> Iterator[Doubt]:
         yield Doubt(
             "returns",
             f"The spread of the return quantiles grew from {before[0]:.4g} to {now[-1]:.4g} in the last half of the steps: Ω has "
-            "not settled. Learn longer, or use a larger step_size.",
+            "not settled. Learn longer, use a larger step_size, or set a horizon, with which Ω has a limit.",
         )
 
 

@@ -43,6 +43,11 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
     if saved_as in OLD_FORMATS:
         with _blaming(path):
             arrays = from_format_3(from_format_2(arrays) if saved_as == FORMAT_2 else arrays)
+    arrays = {
+        "rewards.masses": np.zeros(0),
+        "rewards.grid": np.zeros(0),
+        **arrays,
+    }  # files before the rule `categorical`
     kind = metadata.get("agent")
     if not isinstance(kind, str) or kind not in AGENTS:
         raise storage.BadFile(f"{path}: {unknown('agent', kind, AGENTS)}")

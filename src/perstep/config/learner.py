@@ -11,6 +11,7 @@ from perstep import presets
 from perstep.config.checks import choice, count, number, switch
 from perstep.errors import UnknownName, unknown
 from perstep.habits import instead_of
+from perstep.masses import FEWEST_ATOMS
 from perstep.policies import BOOTSTRAPS
 from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
 from perstep.schedules import Decay, as_decay
@@ -21,6 +22,7 @@ OVERRIDES = {
     "initial_average_reward": ("scale_free", "first_average"),
     "epsilon": ("exploration",),
     "bootstrap": ("exploration", "replay_capacity"),
+    "horizon": ("return_steps",),
 }
 """A setting that is named → settings of a preset that would make it void."""
 
@@ -40,7 +42,7 @@ class LearnerConfig:
     """Where settings that are not named come from: "steady" (an agent's default), "changing" for a world that changes, or
     "paper"."""
     rule: str = "d2"
-    """What a transition does to the estimates: "differential", "d2", "d3" or "rvi"."""
+    """What a transition does to the estimates: "differential", "d2", "d3", "rvi" or "categorical"."""
     step_size: float | Decay = 2e-3
     """α of the values: a constant, or Decay(scale, power) with the visits of each entry."""
     reward_ratio: float = 2.0
@@ -64,7 +66,11 @@ class LearnerConfig:
     num_return_quantiles: int | None = None
     """n alone."""
     return_mean: Literal["quantiles", "delta"] = "quantiles"
-    """How the mean of d3's return quantiles moves: by their own pulls, as in the paper, or by δ, as the value of d2 does."""
+    """How the mean of d3's return quantiles moves: by their own pulls, as in the paper, or by δ, as the value of d2 does. With a
+    horizon it is by δ."""
+    horizon: float | None = None
+    """H of d3's return distribution: Ω is then the value of d2 plus the distribution of Σ g^t δ_t with g = 1 − 1/H, which has a
+    limit. None is the paper, where Ω has none."""
     scale_free: bool = False
     """Whether the steps of quantiles and λ are in units of the rewards seen, and the first rewards give the first estimates."""
     first_average: Literal["mean", "best"] = "mean"
@@ -116,6 +122,13 @@ class LearnerConfig:
             self._number(name, -math.inf, above=True)
         choice("termination", self.termination, ("continue", "mask", "stop"))
         self._count("seed", 0)
+        if self.rule_row.has_reward_masses and self.theta_size < FEWEST_ATOMS:
+            raise ValueError(
+                f"The rule {self.rule!r} needs at least {FEWEST_ATOMS} atoms, got num_reward_quantiles={self.theta_size}. "
+                "Set it to 51."
+            )
+        if self.horizon is not None:
+            self._check_horizon()
         self._number("discount", 0.0, 1.0, above=True)
         switch("centered", self.centered)
         if self.offset_ratio and not self.rule_row.has_offset:
@@ -145,6 +158,20 @@ class LearnerConfig:
             raise ValueError(
                 "With centered=False and discount=1 the values of a task that goes on grow without bound. "
                 "Use a discount below 1 or centered=True; termination='mask' if all episodes end."
+            )
+
+    def _check_horizon(self) -> None:
+        self._number("horizon", 1.0)
+        if not self.rule_row.has_return_quantiles:
+            having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_return_quantiles)
+            raise ValueError(
+                f"horizon is for a rule that learns the distribution of the return, which {self.rule!r} does not. "
+                f"Use {having}, or horizon=None."
+            )
+        if self.value_size == 1:
+            raise ValueError(
+                "With a horizon the return has a spread, which needs at least two return quantiles, got 1. "
+                "Set num_return_quantiles=51, or horizon=None."
             )
 
     def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
@@ -225,6 +252,8 @@ class LearnerConfig:
             average_apart=self.schedule.average_scale > 0.0,
             follows_rewards=self.average_follows_rewards,
             mean_by_delta=self.return_mean == "delta" and self.rule_row.has_return_quantiles,
+            horizon=self.horizon,
+            num_active=getattr(self, "tilings", 1),
         )
 
     @property
@@ -258,7 +287,7 @@ class LearnerConfig:
         preset = named.get("preset", presets.DEFAULT)
         rest = presets.defaults(cls.__name__, preset)
         for name, overridden in OVERRIDES.items():
-            if name in named:
+            if named.get(name) is not None:
                 rest = {other: value for other, value in rest.items() if other not in overridden}
         if reads_average_from_values(named.get("rule")):
             rest = {other: value for other, value in rest.items() if other not in NOT_FOR_READING_OF_VALUES}

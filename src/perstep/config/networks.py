@@ -125,6 +125,16 @@ class DeepQConfig(LearnerConfig):
                 f"risk_level={self.risk_level:g} needs quantiles of the rewards as they are earned. Use reward_tracking='stream', "
                 f"got {self.reward_tracking!r}."
             )
+        if self.rule_row.has_reward_masses and self.reward_tracking != "stream":
+            raise ValueError(
+                f"The masses of the rule {self.rule!r} follow the rewards as they are earned. Use reward_tracking='stream', got "
+                f"{self.reward_tracking!r}."
+            )
+        if self.horizon is not None and self.return_steps > 1:
+            raise ValueError(
+                f"A horizon weighs every δ by its distance, but with return_steps={self.return_steps} a minibatch holds their "
+                "sums. Use return_steps=1, or horizon=None."
+            )
         if self.learning_starts > self.replay_capacity:
             raise ValueError(
                 f"learning_starts={self.learning_starts:,} transitions do not fit in a replay of {self.replay_capacity:,}. "

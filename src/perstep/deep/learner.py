@@ -67,7 +67,13 @@ class NetworkLearner(ABC):
         tau = torch.tensor(levels(config.value_size), dtype=torch.float32, device=self.device)
         stops = config.termination == "stop" and config.centered
         self._settings = losses.Settings(
-            config.huber, config.reward_tracking, tau, config.discount, config.centered, stops
+            config.huber,
+            config.reward_tracking,
+            tau,
+            config.discount,
+            config.centered,
+            stops,
+            config.workspace.horizon_factor,
         )
         self._rows = torch.arange(config.batch_size, device=self.device)
         self._forward: Any = torch.compile(self.online) if config.compile else self.online.forward

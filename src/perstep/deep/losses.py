@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from perstep.compiled import compiled
-from perstep.quantiles import huber_pulls, mean, track, track_share
+from perstep.quantiles import SHAPE_STEP, huber_pulls, mean, track, track_share
 from perstep.rules import RewardEstimate, Steps
 
 Floats = NDArray[np.float64]
@@ -31,6 +31,7 @@ class Settings(NamedTuple):
     discount: float = 1.0  # γ
     centered: bool = True  # whether R̄ is subtracted from the rewards
     stops: bool = False  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ)
+    horizon_factor: float = 0.0  # g of return quantiles with a horizon; 0 without one
 
 
 class Look(NamedTuple):
@@ -73,9 +74,16 @@ def d2(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settin
 
 
 def d3(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
-    """Alg. 10: θ, then R̄, then the quantile Huber loss of every Ω_j against every Ω_k of S′."""
+    """Alg. 10: θ, then R̄, then the quantile Huber loss of every Ω_j against every Ω_k of S′. With a horizon, which is ours: the
+    loss of d2 for the mean of Ω, and half of the squared pulls on what is around the mean."""
     track_rewards(rewards, reward, steps, settings.reward_tracking)
     here = surplus(rewards, reward, look, steps, settings)
+    if settings.horizon_factor > 0.0:
+        error = here + discounted(look.bootstrap, look, settings).mean(1) - look.estimate.mean(1)
+        pulls = horizon_pulls(error.detach(), look, settings)
+        around = 0.5 * (look.estimate - look.estimate.detach() - pulls).square().mean()
+        move_offset(rewards, error.detach(), look, steps, settings)
+        return Loss(smooth_l1(error, settings.huber) + around, error.detach())
     targets = here[:, None] + discounted(look.bootstrap, look, settings)  # (B, n)
     loss = quantile_huber(targets, look.estimate, settings.tau, settings.huber)
     delta = targets.mean(1) - look.estimate.detach().mean(1)
@@ -83,8 +91,8 @@ def d3(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settin
     return Loss(loss, delta)
 
 
-LOSSES = {"differential": differential, "d2": d2, "d3": d3}
-"""Rule → its loss."""
+LOSSES = {"differential": differential, "d2": d2, "d3": d3, "categorical": d2}
+"""Rule → its loss. That of `categorical` is d2's: its masses follow the stream of rewards, not minibatches."""
 
 
 def move_offset(rewards: RewardEstimate, delta: torch.Tensor, look: Look, steps: Steps, settings: Settings) -> None:
@@ -141,6 +149,40 @@ def plain_quantile_huber(
     size = psi.abs()
     within = size.clamp(max=huber)
     return (weight * within * (size - 0.5 * within)).mean(2).sum(1).mean()
+
+
+def horizon_pulls(delta: torch.Tensor, look: Look, settings: Settings) -> torch.Tensor:
+    """The pulls of quantiles.horizon_pulls on Z, Ω around its mean, for small steps: the variance moves towards δ² + g² v′, the
+    shape by quantile regression towards δ + g Z′. (B, n), of mean 0.
+
+    The pull on the spread is (δ² + g² v′ − v)/2√v. Where the spread is still much too small, the root mean target of the batch
+    takes the place of √v: a factor that is the same for all targets changes the pace and not where it ends.
+    """
+    around = look.estimate.detach() - look.estimate.detach().mean(1, keepdim=True)
+    ahead = look.bootstrap - look.bootstrap.mean(1, keepdim=True)
+    g = settings.horizon_factor
+    variance = around.square().mean(1, keepdim=True)  # (B, 1)
+    target = delta[:, None] ** 2 + g**2 * ahead.square().mean(1, keepdim=True)
+    spread = variance.sqrt().clamp(min=torch.finfo(around.dtype).tiny)
+    shape = around / spread
+    regression = settings.tau - level_below((around - delta[:, None]) / g, ahead)
+    regression = regression - regression.mean(1, keepdim=True)
+    regression = regression - shape * (shape * regression).mean(1, keepdim=True)
+    pace = torch.maximum(spread, target.mean().sqrt())
+    return shape * (target - variance) / (2.0 * pace) + SHAPE_STEP * spread * regression
+
+
+def level_below(bars: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """P(Y < bar) for targets that stand for a distribution without atoms, as in quantiles.smooth_pulls. (B, n)"""
+    ordered, count = targets.sort(1).values, targets.shape[1]
+    below = torch.searchsorted(ordered, bars.contiguous())
+    place = (below - 1).clamp(0, count - 2)
+    left, right = ordered.gather(1, place), ordered.gather(1, place + 1)
+    width = (right - left).clamp(min=torch.finfo(bars.dtype).tiny)
+    low = torch.exp(2.0 * ((bars - left) / width).clamp(max=0.0)) / (2 * count)
+    high = 1.0 - torch.exp(-2.0 * ((bars - right) / width).clamp(min=0.0)) / (2 * count)
+    between = (below - 0.5 + (bars - left) / width) / count
+    return torch.where(below == 0, low, torch.where(below == count, high, between))
 
 
 @final

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from perstep.compiled import compiled
 from perstep.config import DeepQConfig
 from perstep.quantiles import mean, track_evenly
-from perstep.rules import Schedule, average_reward, look_at
+from perstep.rules import Schedule, average_reward, follow_masses, look_at
 from perstep.schedules import as_decay, step_size
 from perstep.units import reward_unit
 
@@ -24,6 +24,7 @@ class Stream(NamedTuple):
     average: tuple[float, float, float]  # the same of the step of R̄
     tracks: bool  # whether θ and R̄ follow the stream; otherwise minibatches move them
     has_average: bool  # whether R̄ of a rule with reward quantiles has a step of its own
+    has_masses: bool  # whether the reward quantiles are read from masses on a grid
     after_end: float  # the value after an end, in R̄
 
     @classmethod
@@ -34,7 +35,7 @@ class Stream(NamedTuple):
         average = theta if step is None else dataclasses.astuple(as_decay(step))
         tracks, stops = config.reward_tracking == "stream", config.termination == "stop" and config.centered
         after_end = -1.0 / (1.0 - config.discount) if stops else 0.0
-        return cls(schedule, theta, average, tracks, step is not None, after_end)
+        return cls(schedule, theta, average, tracks, step is not None, config.rule_row.has_reward_masses, after_end)
 
 
 @compiled
@@ -50,6 +51,9 @@ def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> N
         return
     unit = reward_unit(rewards.units) if stream.schedule.scale_free else 1.0
     step = step_size(stream.theta[0], stream.theta[1], stream.theta[2], clock)
-    track_evenly(rewards.theta, rewards.tau, reward, step * unit)
+    if stream.has_masses:
+        follow_masses(rewards, reward, step, stream.has_average)
+    else:
+        track_evenly(rewards.theta, rewards.tau, reward, step * unit)
     if stream.has_average:
         rewards.offset[0] = average - mean(rewards.theta)

@@ -180,6 +180,17 @@ MINATAR = (
 
 MINATAR_TUNING = tuple(map(_tuning, MINATAR))
 
+# Fig. 4: the nine tuned configurations, 8 runs each. The paper gives no number of steps for them, so it is that of the tuning.
+ATARI_FIGURE_4 = tuple(
+    replace(
+        study,
+        part=study.part.replace("atari", "atari-figure-4"),
+        grid={name: (value,) for name, value in study.tuned.items()},
+        num_runs=8,
+    )
+    for study in ATARI
+)
+
 # The paper's configuration in one of the paper's games, with as many steps as a machine without a GPU makes in an hour.
 ATARI_SHORT = tuple(
     replace(
@@ -192,7 +203,10 @@ ATARI_SHORT = tuple(
     for study in ATARI[:3]
 )
 
-STUDIES = {study.name: study for study in (*REDPILL, *PENDULUM, *ATARI, *MINATAR, *MINATAR_TUNING, *ATARI_SHORT)}
+STUDIES = {
+    study.name: study
+    for study in (*REDPILL, *PENDULUM, *ATARI, *ATARI_FIGURE_4, *MINATAR, *MINATAR_TUNING, *ATARI_SHORT)
+}
 
 
 def scale_named(name: str) -> Scale:

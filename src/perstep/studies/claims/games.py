@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from perstep.studies.claims import comparison
 from perstep.studies.claims.claim import Claim, Finding, judge
 from perstep.studies.game_returns import late_returns, late_windows
 from perstep.studies.notation import label, world_name
@@ -30,6 +31,18 @@ def claims(results: Results) -> list[Claim]:
         )
         for differential, d2, d3 in _by_game(results)
         for ours, theirs in ((d2, differential), (d3, differential), (d3, d2))
+    ]
+
+
+def tuning_claims(results: Results) -> list[Claim]:
+    """All claims about games, and that the tuned settings of each are the best of their grids (Tables C.1 to C.3)."""
+    return claims(results) + [
+        judge(
+            "App. C.2",
+            f"in {world_name(study)} {comparison.tuned_is_best_says(study)}",
+            partial(comparison.tuned_is_best, results, study),
+        )
+        for study in results.studies.values()
     ]
 
 
