@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.compiled import compiled, inlined
 from perstep.rules import average_reward
 from perstep.sketch import Sketch, no_sketch, take
@@ -41,6 +42,7 @@ class Record(NamedTuple):
 
 def new_record(num_quantiles: int, window: int = 1, rows: int = ROWS, sketch: Sketch | None = None) -> Record:
     """An empty record, without a sketch of the rewards if none is given."""
+    claim(8 * rows * (num_quantiles + 4), f"a history of {rows:,} rows with {num_quantiles:,} quantiles each")
     cursor = np.array([window, 0, 0], np.int64)
     quantiles = np.zeros((rows, num_quantiles))
     sketch = no_sketch() if sketch is None else sketch

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import rules, storage
-from perstep.agents.arrays import check_cursor, check_sketch, fill, flatten, put, within
+from perstep.agents.arrays import check_cursor, check_sketch, fill, flatten, put
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
+from perstep.budget import claim
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
@@ -44,10 +45,11 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Callback = Callable[[Any], bool | None]
 
-FORMAT = 4  # of saved files
+FORMAT = 5  # of saved files
 FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
 PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
 LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
+LONGEST_EVALUATION = 10**10  # steps: an hour or more
 KEPT_REWARDS = 1_000_000  # rewards that an evaluation keeps, evenly spaced in time
 
 
@@ -94,6 +96,11 @@ class Agent(ABC):
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         self.config = config
+        claim(
+            8 * (ROWS + 20) * config.theta_size + 64 * config.value_size,
+            f"an agent with {config.theta_size:,} reward quantiles and {config.value_size:,} numbers per value",
+            "Choose a smaller num_quantiles.",
+        )
         self._opened = open_world(env)
         self.steps = 0
         """The number of steps learnt so far."""
@@ -176,7 +183,7 @@ class Agent(ABC):
     def _learn(
         self, num_steps: int, progress: bool | None, callback: Callback | None, snapshot_at: Iterable[int]
     ) -> Self:
-        end = self.steps + count("num_steps", num_steps, 0)
+        end = self.steps + count("num_steps", num_steps, 0, LONGEST - 1 - self.steps)
         named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
         wanted = sorted({step for step in named if self.steps <= step <= end})
         chunk = FIRST_CHUNK
@@ -282,7 +289,9 @@ class Agent(ABC):
             "steps": self.steps,
             "world": world,
         }
-        storage.write(path, arrays, metadata)
+        with deferred_signals() as received:  # a signal leaves neither half a file nor a draft
+            storage.write(path, arrays, metadata)
+        raise_again(received)
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
         """Follow the current policy for a budget of steps without learning. `deterministic`: no exploration. `seed`: for the
@@ -291,7 +300,7 @@ class Agent(ABC):
         A Gymnasium world is made a second time from its id and settings. Where that is not possible, the agent's own world is
         used, and learning then goes on from a fresh reset.
         """
-        num_steps = count("num_steps", num_steps, 1)
+        num_steps = count("num_steps", num_steps, 1, LONGEST_EVALUATION)
         seed = None if seed is None else count("seed", seed, 0)
         generator = make_generator(self.config.seed if seed is None else seed, 2)
         room = np.full(min(num_steps, KEPT_REWARDS), np.nan)
@@ -363,8 +372,8 @@ class Agent(ABC):
         return settings
 
     @classmethod
-    def _on_this_machine(cls, config: Any) -> Any:
-        """The settings, adapted to a machine that lacks what they name."""
+    def _on_this_machine(cls, config: Any, own: bool) -> Any:
+        """The settings, adapted to a machine that lacks what they name. `own`: the file is a checkpoint of our own run."""
         return config
 
     def _values(self) -> tuple[Floats, ...]:
@@ -414,10 +423,11 @@ class Agent(ABC):
         self._record = new_record(self.config.theta_size, rows=len(arrays["record.reward_rate"]), sketch=sketch)
         fill("record", self._record, arrays)
         check_cursor(self._record)
-        put("generator", self._generator, arrays)
-        put("prediction_generator", self._prediction_generator, arrays)
-        self.steps = count("steps", metadata["steps"], 0)
-        within("number of steps", np.array([self.steps]), LONGEST)
+        for name, generator in (("generator", self._generator), ("prediction_generator", self._prediction_generator)):
+            put(name, generator, arrays)
+            if not generator.any():
+                raise storage.BadFile(f"The file's {name} is all zeros, from which no random numbers come.")
+        self.steps = count("steps", metadata["steps"], 0, LONGEST - 1)
         if self._world is not None:
             go_back(self._world, metadata["world"])
             if self._world.point is not None:
