@@ -6,21 +6,32 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 ARGS ?=
+KERNEL_TESTS := tests/test_tabular.py tests/test_linear.py tests/test_tiles.py tests/test_quantiles.py tests/test_sketch.py \
+	tests/test_recording.py tests/test_robustness.py tests/environments/test_motion.py tests/agents/test_old_files.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE # modules are compiled when first imported (see below): let that be once
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # two installs into one .venv would race
-.PHONY: help setup test check format bench reproduce docs clean
+.PHONY: help setup test test-bounds check format bench fuzz torture reproduce docs clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.all ## create .venv and install the project with all extras
 
 test: $(VENV)/.dev ## run the tests (ARGS="-k redpill -x" to choose)
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+test-bounds: $(VENV)/.dev ## run the tests of compiled code once with every index checked
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest $(KERNEL_TESTS) $(ARGS)
+
+fuzz: $(VENV)/.all ## read mutated agents, results and studies (ARGS="--files 1000"; docs/robustness.md)
+	$(BIN)/python tests/hostile/fuzz.py $(ARGS)
+
+torture: $(VENV)/.dev ## kill studies and trainings at random moments (ARGS="--kills 100"; docs/robustness.md)
+	$(BIN)/python tests/hostile/torture.py $(ARGS)
 
 check: $(VENV)/.dev ## lint, formatting and types
 	$(BIN)/ruff check .

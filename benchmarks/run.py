@@ -1,6 +1,6 @@
 """`make bench`: speed as ratios to a peer measured in the same run, and cost against size.
 
-python benchmarks/run.py [tabular] [tiles] [deep] [study] [limits] [baselines] [exact] [forecasts] [risk] [learnt] [horizon] [--quick]
+python benchmarks/run.py [PART ...] [--quick]
 """
 
 from __future__ import annotations

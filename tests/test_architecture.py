@@ -19,6 +19,7 @@ SOURCES = Path(__file__).parent.parent / "src" / "perstep"
 # A module imports only modules of a lower rank; inside a package such as `deep`, whose modules share its rank, also its
 # siblings.
 RANKS = {
+    "budget": 1,
     "checkpoint_schedule": 0,
     "compiled": 0,
     "drawing": 0,
@@ -31,7 +32,7 @@ RANKS = {
     "units": 1,
     "masses": 1,
     "sketch": 1,
-    "tiles": 1,
+    "tiles": 2,
     "distribution": 2,
     "block_sums": 2,
     "foresight": 2,

@@ -100,7 +100,7 @@ def test_the_file_appears_at_the_end_and_whole(tmp_path):
     with published(path) as draft:
         draft.write_text("new")
         assert not path.exists()
-        assert draft.parent == path.parent  # a rename is one operation within a file system only
+        assert draft.parent.parent == path.parent  # a rename is one operation within a file system only
     assert path.read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -163,7 +163,10 @@ TENSOR = {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}
         (raw_safetensors({**OURS, "x": {**TENSOR, "shape": [2**62, 8]}}, bytes(8)), "truncated or damaged"),
         (raw_safetensors({**OURS, "x": {**TENSOR, "shape": [-1]}}, bytes(8)), "truncated or damaged"),
         (raw_safetensors({**OURS, "x": {**TENSOR, "dtype": "BF16"}}, bytes(8)), "truncated or damaged"),
-        (raw_safetensors({**OURS, "x": {**TENSOR, "dtype": "F8_E4M3", "shape": [8]}}, bytes(8)), "is not a complete"),
+        (
+            raw_safetensors({**OURS, "x": {**TENSOR, "dtype": "F8_E4M3", "shape": [8]}}, bytes(8)),
+            "not a complete|format None",
+        ),
         (raw_safetensors({"__metadata__": {"perstep": "{"}}), "is not a complete perstep file"),
         (raw_safetensors({"__metadata__": {"perstep": "[" * 100_000}}), "is not a complete perstep file"),
         (raw_safetensors({"__metadata__": {"perstep": "9" * 5000}}), "is not a complete perstep file"),

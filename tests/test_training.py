@@ -54,10 +54,13 @@ def test_crash_and_resume_give_the_uninterrupted_run(spec: RunSpec, tmp_path: Pa
     with pytest.raises(Crash):
         training.train(spec, 2500, tmp_path / "broken", checkpoint_every=333, watch=crash)
     assert 0 < storage.read(tmp_path / "broken" / training.AGENT)[1]["steps"] < 2500
-    (tmp_path / "broken" / ".agent.safetensors.xyz.part").write_bytes(b"half a file")
+    leftover, notes = (tmp_path / "broken" / name for name in (".perstep-0123456789abcdef", ".notes.part"))
+    leftover.mkdir()
+    (leftover / "agent.safetensors.part").write_bytes(b"half a file")
+    notes.write_text("of the user")
     training.train(spec, 2500, tmp_path / "broken", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
-    assert not list((tmp_path / "broken").glob(".*"))
+    assert {path.name for path in (tmp_path / "broken").glob(".*")} == {".lock", ".notes.part"}
 
 
 def test_killed_process_goes_on_to_the_bit(tmp_path: Path) -> None:

@@ -205,6 +205,7 @@ def _train_without_algorithm(words: list[str]) -> int:
 def _show_run(agent: Agent, folder: Path) -> None:
     """Print the learnt numbers beside the exact ones, and the paths of the files."""
     from rich.console import Console
+    from rich.text import Text
 
     from perstep import run_view, training
 
@@ -219,9 +220,9 @@ def _show_run(agent: Agent, folder: Path) -> None:
         console.print(str(agent.forecast(FORECAST_STEPS)), highlight=False)
     for name in training.FILES:
         if (folder / name).exists() and training.is_current(folder, name):
-            console.print(f"[dim]{folder / name}[/]", soft_wrap=True, highlight=False)
+            console.print(Text(str(folder / name), style="dim"), soft_wrap=True)
     if training.is_current(folder, training.EVENTS):
-        console.print(f"[dim]tensorboard --logdir {folder}[/]", soft_wrap=True, highlight=False)
+        console.print(Text(f"tensorboard --logdir {folder}", style="dim"), soft_wrap=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +239,8 @@ class EvaluateFlags:
     """Seed of the evaluation; by default the seed of the agent."""
     json: bool = False
     """Print the result as JSON."""
+    budget: float | None = None
+    """How many bytes of memory the agent and its world may take beyond the size of the file; by default 1e9."""
     world: str | None = None
     """Id of the Gymnasium environment, if the agent's file does not name its world."""
     world_settings: tuple[str, ...] = ()
@@ -251,6 +254,7 @@ class EvaluateFlags:
 def evaluate(words: list[str]) -> int:
     """`perstep evaluate`."""
     from rich.console import Console
+    from rich.text import Text
 
     from perstep import run_view, training
     from perstep.agents import load
@@ -262,7 +266,7 @@ def evaluate(words: list[str]) -> int:
     if flags.run.is_dir() and not path.exists():
         raise FileNotFoundError(f"{flags.run} contains no {training.AGENT}. Give the folder of a training run.")
     env = None if flags.world is None else training.make_world(flags.world, pairs(flags.world_settings))
-    agent = load(path, env)
+    agent = load(path, env) if flags.budget is None else load(path, env, budget=flags.budget)
     if isinstance(absent := agent._opened.absent, Absent) and flags.run.is_dir():
         raise ValueError(_with_its_world(flags.run, absent.name))
     if flags.video is not None:
@@ -281,7 +285,7 @@ def evaluate(words: list[str]) -> int:
         console = Console()
         console.print(run_view.evaluation_table(flags.steps, numbers))
         if flags.video is not None:
-            console.print(f"[dim]{flags.video}[/]", soft_wrap=True, highlight=False)
+            console.print(Text(str(flags.video), style="dim"), soft_wrap=True)
     return 0
 
 
@@ -310,6 +314,8 @@ class StudyFlags:
     """i/n: run only the configurations whose index modulo n is i, for example in an array of jobs."""
     retry_failed: bool = False
     """Repeat the runs that failed."""
+    run_timeout: float | None = None
+    """Seconds after which a run is stopped and recorded as failed, because its world may hang; no limit by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,6 +382,7 @@ def report(words: list[str]) -> int:
 
 
 def _study_options(flags: StudyFlags, words: list[str]) -> StudyOptions:
+    from perstep.config import number
     from perstep.studies.engines import engine_named
     from perstep.studies.execution import WHOLE, Shard
     from perstep.studies.study_command import StudyOptions
@@ -384,6 +391,7 @@ def _study_options(flags: StudyFlags, words: list[str]) -> StudyOptions:
         engine=engine_named(flags.engine, flags.ray_address),
         shard=WHOLE if flags.shard is None else Shard.of(flags.shard),
         retry_failed=flags.retry_failed,
+        run_timeout=None if flags.run_timeout is None else number("--run-timeout", flags.run_timeout, 0.0, above=True),
         command=shlex.join(["perstep", *words]),
     )
 

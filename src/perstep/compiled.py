@@ -30,7 +30,10 @@ def _sources_digest() -> str:
 def _cache_folder() -> Path:
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return (Path(chosen) if chosen else caches / "perstep") / f"kernels-{_sources_digest()}"
+    checked = (
+        "-checked" if config.BOUNDSCHECK else ""
+    )  # NUMBA_BOUNDSCHECK=1, as in `make test-bounds`: other machine code
+    return (Path(chosen) if chosen else caches / "perstep") / f"kernels-{_sources_digest()}{checked}"
 
 
 CACHE = _cache_folder()
@@ -51,11 +54,29 @@ def compiled(function: Function) -> Function:
         CACHE.mkdir(parents=True, exist_ok=True)
         config.CACHE_DIR = str(CACHE)
         dispatcher = numba.njit(cache=True, **OPTIONS)(function)
+        _recover_from_damage(dispatcher)
     except (OSError, RuntimeError):  # no writable folder, as in a read-only container: compile in every process
         dispatcher = numba.njit(**OPTIONS)(function)
     finally:
         config.CACHE_DIR = before
     return dispatcher  # type: ignore[no-any-return]
+
+
+def _recover_from_damage(dispatcher: Any) -> None:
+    """Let a function whose cached code was cut off, as by a full disk, be compiled again. Numba would fail in every process."""
+    cache: Any = getattr(dispatcher, "_cache", None)
+    if not hasattr(cache, "load_overload"):  # compilation is switched off
+        return
+    load = cache.load_overload
+
+    def load_or_flush(*signature: Any) -> Any:
+        try:
+            return load(*signature)
+        except Exception:  # unpickling what is left of a file may raise anything
+            cache.flush()
+            return None
+
+    cache.load_overload = load_or_flush
 
 
 def inlined(function: Function) -> Function:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.compiled import compiled, inlined
 from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
 from perstep.randomness import draw
@@ -97,6 +98,11 @@ def weights(
 ) -> Weights:
     """Preferences of zero, and values of `initial` everywhere: each of the active features carries its share."""
     columns = num_actions if learner == TILE_Q else 1
+    claim(
+        8 * num_features * (columns * (num_quantiles + 1) + num_actions),
+        f"weights for {num_features:,} features",
+        "Choose fewer tilings, tiles or quantiles, or a smaller table_size.",
+    )
     return Weights(
         np.full((columns, num_features, num_quantiles), initial / num_active),
         np.zeros((0 if learner == TILE_Q else num_features, num_actions)),

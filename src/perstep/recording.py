@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.block_sums import BlockSums, add_up, no_block_sums
+from perstep.budget import claim
 from perstep.compiled import compiled, inlined
 from perstep.rules import average_reward
 from perstep.sketch import Sketch, no_sketch, take
@@ -49,6 +50,7 @@ def new_record(
     block_sums: BlockSums | None = None,
 ) -> Record:
     """An empty record, without a sketch of the rewards and without sums of them if none are given."""
+    claim(8 * rows * (num_quantiles + 4), f"a history of {rows:,} rows with {num_quantiles:,} quantiles each")
     cursor = np.array([window, 0, 0], np.int64)
     quantiles = np.zeros((rows, num_quantiles))
     sketch = no_sketch() if sketch is None else sketch

@@ -56,7 +56,7 @@ def reproduce(parts: Sequence[str], scale: str, out: Path, options: StudyOptions
             failed |= _reproduce_part(name, results, size, console, options)
     if options.share is None:  # a single shard has nothing to report
         with explained(Path(out) / "report.html"):
-            console.print(f"report: {report(Path(out))}", highlight=False)
+            console.print(f"report: {report(Path(out))}", highlight=False, markup=False)
     return int(failed)
 
 
@@ -89,7 +89,7 @@ def _reproduce_part(name: str, results: Results, size: Scale, console: Console, 
             console.print(f"{what}:")
         for _, (first, *others) in itertools.groupby(paths, lambda path: path.stem):
             also = ", ".join(path.suffix.removeprefix(".") for path in others)
-            console.print(f"  {first} ({also})", highlight=False)
+            console.print(f"  {first} ({also})", highlight=False, markup=False)
     console.print(f"took {duration(time.monotonic() - begin)}")
     return failed
 
@@ -115,7 +115,7 @@ def _measure(
     options: StudyOptions,
 ) -> None:
     begin = time.monotonic()
-    console.print(f"{name}: measurements on exact worlds, into {results.folder}")
+    console.print(f"{name}: measurements on exact worlds, into {results.folder}", markup=False)
     found, made = measure(results.folder, size)
     seconds = time.monotonic() - begin
     rest = f" ({found} were there already)" if found else ""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.compiled import compiled, inlined
 from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
 from perstep.foresight import ENTRY, Foresight, foresee, no_foresight
@@ -76,6 +77,11 @@ class LearnerState(NamedTuple):
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float, curious: bool = False) -> Table:
     """Every value at the same initial guess, nothing visited."""
     shape = (num_states, num_columns)
+    claim(
+        8 * num_states * num_columns * (num_quantiles + 3),
+        f"a table of {num_states:,} states, {num_columns:,} columns and {num_quantiles:,} numbers in each",
+        "Use perstep.DeepQ, or a world with fewer states.",
+    )
     values = np.full((*shape, num_quantiles), float(initial))
     urges = np.full(shape if curious else (0, 0), GREATEST_URGE)
     return Table(values, np.full(shape, float(initial)), np.zeros(shape, np.int64), urges, np.zeros(MOOD, np.int64))
@@ -83,6 +89,7 @@ def table(num_states: int, num_columns: int, num_quantiles: int, initial: float,
 
 def memory(capacity: int) -> Memory:
     """Room for this many transitions."""
+    claim(24 * capacity, f"a replay of {capacity:,} transitions", "Choose a smaller replay_capacity.")
     return Memory(np.zeros((capacity, 4), np.int32), np.zeros(capacity), np.zeros(1, np.int64))
 
 

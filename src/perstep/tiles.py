@@ -8,14 +8,17 @@ r + b ≥ K. So one division a dimension serves all tilings, and each adds a com
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.compiled import compiled
 
 LARGEST_TABLE = 2**27  # features: one weight each is one GiB; a larger table must be hashed
@@ -131,6 +134,11 @@ class TileCoder:
                 f"tiles must be one number, or one for each of the {dimensions} dimensions, got {self.tiles}. "
                 f"Give for instance tiles={(8,) * dimensions}."
             )
+        claim(
+            32 * dimensions * int(self.tilings),
+            f"tile coding with {self.tilings:,} tilings of {dimensions:,} dimensions",
+            "Choose fewer tilings.",
+        )
         if not np.issubdtype(tiles.dtype, np.integer) or (tiles < 1).any():
             raise ValueError(
                 f"tiles must be whole numbers of at least 1, got {self.tiles}. "
@@ -214,7 +222,8 @@ class TileCoder:
             words = [_splitmix(d) | 1 for d in range(self.dimensions)]
             stride = np.array(words, dtype=np.uint64).view(np.int64)
         else:
-            stride = np.array([math.prod(self.cells[d + 1 :]) for d in range(self.dimensions)], dtype=np.int64)
+            further = accumulate(reversed(self.cells[1:]), operator.mul, initial=1)
+            stride = np.array([*further], dtype=np.int64)[::-1].copy()
         displacement = np.array(_displacements(self.dimensions, self.tilings), dtype=np.int64)
         tilings = np.arange(self.tilings, dtype=np.int64)
         return Tiling(

@@ -1,6 +1,7 @@
-"""Made the files in format_2 and format_3 with the last versions of perstep that wrote these formats, commits 5892f7a and 8d91ba4:
+"""Made the files in format_2, format_3 and format_4 with the last versions of perstep that wrote these formats, commits 5892f7a,
+8d91ba4 and 7bbfa02:
 
-    git worktree add /tmp/before 8d91ba4
+    git worktree add /tmp/before 7bbfa02
     PYTHONPATH=/tmp/before/src python tests/agents/make_old_files.py
 
 A newer perstep writes another format, so it cannot make them again.

@@ -1,4 +1,4 @@
-"""Files of formats 2 and 3 (made by make_old_files.py with an older perstep): they load, and learning goes on as then."""
+"""Files of formats 2 to 4 (made by make_old_files.py with an older perstep): they load, and learning goes on as then."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ STEPS = 500
 
 AGENTS = Path(__file__).parent
 FOLDER = AGENTS / "format_2"
-EXPECTED = {kind: json.loads((AGENTS / kind / "expected.json").read_text()) for kind in ("format_2", "format_3")}
+EXPECTED = {
+    kind: json.loads((AGENTS / kind / "expected.json").read_text()) for kind in ("format_2", "format_3", "format_4")
+}
 FILES = [(kind, name) for kind in EXPECTED for name in EXPECTED[kind]]
+DEFAULTS = {"format_2": "paper", "format_3": "paper", "format_4": "steady"}  # preset of an agent without one
 
 specification = importlib.util.spec_from_file_location("make_old_files", AGENTS / "make_old_files.py")
 make = importlib.util.module_from_spec(specification)
@@ -55,7 +58,7 @@ def assert_as_then(name, when, agent, kind="format_2"):
             assert found[key] == pytest.approx(value, rel=1e-5 if name == "deep-q" else 1e-9, abs=1e-12), key
 
 
-@pytest.mark.parametrize(("kind", "number"), [("format_2", 2), ("format_3", 3)])
+@pytest.mark.parametrize(("kind", "number"), [("format_2", 2), ("format_3", 3), ("format_4", 4)])
 def test_they_have_their_format(kind, number):
     folder = FOLDER.parent / kind
     assert {path.stem for path in folder.glob("*.safetensors")} == set(EXPECTED[kind]) <= set(make.AGENTS)
@@ -64,7 +67,8 @@ def test_they_have_their_format(kind, number):
 
 
 @pytest.mark.parametrize(("kind", "name"), FILES)
-def test_an_old_file_is_what_it_was(kind, name):
+def test_an_old_file_is_what_it_was(kind, name, monkeypatch):
+    monkeypatch.setattr("perstep.presets.DEFAULT", DEFAULTS[kind])
     agent = load(name, kind)
     assert agent.steps == STEPS
     assert_as_then(name, "saved", agent, kind)
@@ -134,5 +138,5 @@ def test_an_older_format_is_refused(tmp_path):
     shutil.copy(FOLDER / "q.safetensors", tmp_path / "a.safetensors")
     arrays, metadata = read(tmp_path / "a.safetensors")
     write(tmp_path / "a.safetensors", arrays, {**metadata, "format": 1})
-    with pytest.raises(BadFile, match="has format 1, but this perstep reads the formats 2 to 4"):
+    with pytest.raises(BadFile, match="has format 1, but this perstep reads the formats 2 to 5"):
         perstep.load(tmp_path / "a.safetensors")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perstep import budget
 from perstep.deep import replay as replay_module
 from perstep.deep.replay import Replay
 from perstep.randomness import make_generator
@@ -161,7 +162,7 @@ def test_atari_fits_in_three_quarters_of_a_gigabyte(monkeypatch, capsys):
 
 
 def test_larger_than_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(replay_module, "available_memory", lambda: 1_000_000_000)
+    monkeypatch.setattr(budget, "available_memory", lambda: 1_000_000_000)
     with pytest.raises(
         MemoryError, match=r"needs 7\.\d\d GB of memory, but 1\.00 GB are available\. Choose a smaller replay_capac"
     ):

@@ -194,7 +194,6 @@ HOSTILE = {
     "hidden": (("config", "hidden"), [HUGE]),
     "layers": (("config", "hidden"), [HUGE, HUGE, HUGE]),
     "return quantiles": (("config", "num_return_quantiles"), HUGE),
-    "batch": (("config", "batch_size"), HUGE),
     "states": (("world", "spaces", "observations", "count"), HUGE),
     "no states": (("world", "spaces", "observations", "count"), 0),
     "actions": (("world", "spaces", "actions", "sizes"), [HUGE]),

@@ -58,7 +58,8 @@ def unit_of(study, folder=None):
 
 
 def saved(folder):
-    return list((folder / run_checkpoints.FOLDER).glob("*.safetensors"))
+    """The newest checkpoint of each run."""
+    return [path for path in (folder / run_checkpoints.FOLDER).glob("*.safetensors") if ".before" not in path.name]
 
 
 def stop_after(monkeypatch, looks):

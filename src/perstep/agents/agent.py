@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import rules, storage
-from perstep.agents.arrays import check_cursor, check_masses, check_sketch, fill, flatten, put, within
+from perstep.agents.arrays import check_cursor, check_masses, check_sketch, fill, flatten, put
 from perstep.agents.callbacks import Callback, call, callbacks_of, next_call, whole
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
 from perstep.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
+from perstep.budget import claim
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
@@ -51,10 +52,11 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FORMAT = 4  # of saved files
+FORMAT = 5  # of saved files
 FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
 PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
 LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
+LONGEST_EVALUATION = 10**10  # steps: an hour or more
 KEPT_REWARDS = 1_000_000  # rewards that an evaluation keeps, evenly spaced in time
 
 
@@ -102,6 +104,11 @@ class Agent(ABC):
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         self.config = config
+        claim(
+            8 * (ROWS + 20) * config.theta_size + 64 * config.value_size,
+            f"an agent with {config.theta_size:,} reward quantiles and {config.value_size:,} numbers per value",
+            "Choose a smaller num_quantiles.",
+        )
         self._opened = open_world(env, self._reads_vectors)
         self.steps = 0
         """The number of steps learnt so far."""
@@ -197,7 +204,7 @@ class Agent(ABC):
     def _learn(
         self, num_steps: int, progress: bool | None, callbacks: list[Callback], snapshot_at: Iterable[int]
     ) -> Self:
-        end = self.steps + num_steps
+        end = self.steps + count("num_steps", num_steps, 0, LONGEST - 1 - self.steps)
         named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
         wanted = sorted({step for step in named if self.steps <= step <= end})
         chunk = FIRST_CHUNK
@@ -322,7 +329,9 @@ class Agent(ABC):
             "steps": self.steps,
             "world": world,
         }
-        storage.write(path, arrays, metadata)
+        with deferred_signals() as received:  # a signal leaves neither half a file nor a draft
+            storage.write(path, arrays, metadata)
+        raise_again(received)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: World | None = None) -> Self:
@@ -348,7 +357,7 @@ class Agent(ABC):
         A Gymnasium world is made a second time from its id and settings. Where that is not possible, the agent's own world is
         used, and learning then goes on from a fresh reset.
         """
-        num_steps = whole("num_steps", num_steps, 1)
+        num_steps = whole("num_steps", num_steps, 1, LONGEST_EVALUATION)
         seed = None if seed is None else count("seed", seed, 0)
         generator = make_generator(self.config.seed if seed is None else seed, 2)
         room = np.full(min(num_steps, KEPT_REWARDS), np.nan)
@@ -459,8 +468,8 @@ class Agent(ABC):
         return settings
 
     @classmethod
-    def _on_this_machine(cls, config: Any) -> Any:
-        """The settings, adapted to a machine that lacks what they name."""
+    def _on_this_machine(cls, config: Any, own: bool) -> Any:
+        """The settings, adapted to a machine that lacks what they name. `own`: the file is a checkpoint of our own run."""
         return config
 
     def _values(self) -> tuple[Floats, ...]:
@@ -524,10 +533,11 @@ class Agent(ABC):
         if self._saved_block_sums():
             fill("block_sums", self._record.block_sums, arrays)
         check_cursor(self._record)
-        put("generator", self._generator, arrays)
-        put("prediction_generator", self._prediction_generator, arrays)
-        self.steps = count("steps", metadata["steps"], 0)
-        within("number of steps", np.array([self.steps]), LONGEST)
+        for name, generator in (("generator", self._generator), ("prediction_generator", self._prediction_generator)):
+            put(name, generator, arrays)
+            if not generator.any():
+                raise storage.BadFile(f"The file's {name} is all zeros, from which no random numbers come.")
+        self.steps = count("steps", metadata["steps"], 0, LONGEST - 1)
         if self._world is not None:
             go_back(self._world, metadata["world"])
             if self._world.point is not None:

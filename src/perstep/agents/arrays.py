@@ -68,7 +68,8 @@ def check_cursor(record: Record) -> None:
     """Refuse a record from a file whose next row is out of range."""
     window, filled, pending = map(int, record.cursor)
     rows = len(record.reward_rate)
-    if not (window >= 1 and 0 <= filled < rows and 0 <= pending < window and rows % 2 == 0):
+    possible = window >= 1 and 0 <= filled < rows and 0 <= pending < window and rows % 2 == 0
+    if not (possible and window * rows <= sketch.UNBOUNDED):
         raise BadFile(
             f"The file's record has {rows} rows and the cursor {record.cursor.tolist()}, which contradict each other."
         )

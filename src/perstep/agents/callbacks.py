@@ -98,9 +98,9 @@ class CheckpointCallback(EveryCallback):
             self.saved = self.saved[-self.keep :]
 
 
-def whole(name: str, value: object, least: int) -> int:
+def whole(name: str, value: object, least: int, most: int | None = None) -> int:
     """A number of steps, also as 1e6."""
-    return count(name, int(value) if isinstance(value, float) and value.is_integer() else value, least)
+    return count(name, int(value) if isinstance(value, float) and value.is_integer() else value, least, most)
 
 
 def callbacks_of(given: Callback | Iterable[Callback] | None) -> list[Callback]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +17,8 @@ from perstep.agents.agent import FORMAT, Agent
 from perstep.agents.arrays import flatten, has_shape
 from perstep.agents.lattice import AGENTS
 from perstep.agents.worlds import reopen, say_of_reset, start_anew
+from perstep.budget import BUDGET, limited
+from perstep.config import number
 from perstep.curiosity import MOOD
 from perstep.errors import unknown
 from perstep.interaction.behaviour import NO_ACTION
@@ -25,22 +30,74 @@ from perstep.units import new_units
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
+BEFORE = ".before"  # in the name of the checkpoint before the newest one
 UNFIT = "lacks something that an agent needs, or has it in another shape"
 
 
-def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
+def load(path: str | os.PathLike[str], env: World | None = None, *, budget: float = BUDGET) -> Agent:
     """The agent that was saved in a file, ready to go on where it was.
 
-    `env`: its world, where the file alone cannot give it. No code in the file is ever run.
+    `env`: its world, where the file alone cannot give it. `budget`: how many bytes of memory the agent and its world may take
+    beyond the size of the file. No code in the file is ever run.
     """
-    arrays, metadata = storage.read(path)
-    saved_as = metadata.get("format")
-    if saved_as not in (*OLD_FORMATS, FORMAT):
-        raise storage.BadFile(
-            f"{path} has format {saved_as!r}, but this perstep reads the formats {min(OLD_FORMATS)} to {FORMAT}. "
-            "Load it with the version of perstep that saved it."
+    allowed = int(number("budget", budget, 0.0)) + 2 * storage.size_on_disk(path)  # the file's arrays, and the agent's
+    try:
+        with limited(allowed):
+            return _load(path, env, own=False)
+    except MemoryError as error:
+        raise storage.BadFile(f"{path}: {str(error) or 'memory ran out.'}") from error
+
+
+def go_on(path: str | os.PathLike[str], env: World) -> Agent:
+    """Like `load`, for the checkpoint of a run whose settings the caller has checked: it may take what the machine has."""
+    return _load(path, env, own=True)
+
+
+def save_checkpoint(agent: Agent, path: Path, **options: Any) -> None:
+    """Save an agent, and keep the checkpoint before it: a disk may damage the newest file."""
+    if path.exists():
+        draft = path.with_name(f"{path.stem}{BEFORE}.new")
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+            os.link(path, draft)  # so that there is an agent at every moment; some disks have no links
+            os.replace(draft, checkpoint_before(path))
+    agent.save(path, **options)
+
+
+def load_checkpoint(path: Path, env: World, check: Callable[[Path], None] = lambda path: None) -> Agent:
+    """The agent at its newest checkpoint; if this one is damaged, at the one before it, with a warning.
+
+    `check` may refuse a file, with a BadFile, before it is loaded.
+    """
+
+    def loaded(file: Path) -> Agent:
+        check(file)
+        return go_on(file, env)
+
+    try:
+        return loaded(path)
+    except (storage.BadFile, FileNotFoundError) as error:
+        if not (before := checkpoint_before(path)).exists():
+            raise
+        try:
+            agent = loaded(before)
+        except storage.BadFile:
+            raise error from None
+        warnings.warn(
+            f"{error} The run goes on from the checkpoint before it, at step {agent.steps:,}: {before}", stacklevel=3
         )
-    if saved_as in OLD_FORMATS:
+        return agent
+
+
+def checkpoint_before(path: Path) -> Path:
+    """Where the checkpoint before the newest one is."""
+    return path.with_name(f"{path.stem}{BEFORE}{path.suffix}")
+
+
+def _load(path: str | os.PathLike[str], env: World | None, *, own: bool) -> Agent:
+    arrays, metadata = storage.read(path, functools.partial(_accept, path))
+    saved_as, agent_class = metadata["format"], AGENTS[metadata["agent"]]
+    if saved_as in (FORMAT_2, FORMAT_3):
         with _blaming(path):
             arrays = from_format_3(from_format_2(arrays) if saved_as == FORMAT_2 else arrays)
     arrays = {
@@ -48,10 +105,6 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
         "rewards.grid": np.zeros(0),
         **arrays,
     }  # files before the rule `categorical`
-    kind = metadata.get("agent")
-    if not isinstance(kind, str) or kind not in AGENTS:
-        raise storage.BadFile(f"{path}: {unknown('agent', kind, AGENTS)}")
-    agent_class = AGENTS[kind]
     with _blaming(path):
         settings, about = dict(metadata["config"]), metadata["world"]
         if saved_as == FORMAT_2 and settings.get("table_size", LARGEST_TABLE) is None:
@@ -62,7 +115,7 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
         world = reopen(about, arrays) if env is None else env
         if env is None:
             agent_class._check_spaces(world, about)
-        given, here = agent_class._given(arrays), agent_class._on_this_machine(config)
+        given, here = agent_class._given(arrays), agent_class._on_this_machine(config, own)
     with _blaming(path) if env is None else contextlib.nullcontext():
         agent = agent_class(world, *given, **agent_class._settings_from(here, about))
     agent.config = config  # with the device that was asked for, where there is one again
@@ -75,6 +128,19 @@ def load(path: str | os.PathLike[str], env: World | None = None) -> Agent:
     return agent
 
 
+def _accept(path: str | os.PathLike[str], metadata: dict[str, Any]) -> bool:
+    """Refuse a file by its metadata. Returns whether its format has a checksum."""
+    saved_as, kind = metadata.get("format"), metadata.get("agent")
+    if type(saved_as) is not int or saved_as not in (*OLD_FORMATS, FORMAT):
+        raise storage.BadFile(
+            f"{path} has format {saved_as!r}, but this perstep reads the formats {min(OLD_FORMATS)} to {FORMAT}. "
+            "Load it with the version of perstep that saved it."
+        )
+    if not isinstance(kind, str) or kind not in AGENTS:
+        raise storage.BadFile(f"{path}: {unknown('agent', kind, AGENTS)}")
+    return saved_as >= FORMAT_WITH_CHECKSUM
+
+
 @contextlib.contextmanager
 def _blaming(path: str | os.PathLike[str], fault: str = UNFIT) -> Iterator[None]:
     """Report whatever goes wrong here as a fault of the file, or of a world that is not the file's."""
@@ -82,12 +148,12 @@ def _blaming(path: str | os.PathLike[str], fault: str = UNFIT) -> Iterator[None]
         yield
     except storage.BadFile:
         raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         raise storage.BadFile(f"{path} {fault}: {str(error).rstrip('.')}.") from error
 
 
-FORMAT_2, FORMAT_3 = 2, 3
-OLD_FORMATS = (FORMAT_2, FORMAT_3)
+FORMAT_2, FORMAT_3, FORMAT_WITH_CHECKSUM = 2, 3, 5
+OLD_FORMATS = (FORMAT_2, FORMAT_3, 4)
 
 
 def from_format_3(arrays: storage.Arrays) -> storage.Arrays:

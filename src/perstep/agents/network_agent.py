@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import operator
 import os
 import warnings
@@ -36,7 +35,6 @@ from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
 from perstep.randomness import Generator, make_generator
 from perstep.recording import note
 from perstep.risk import careful
-from perstep.system.memory import available_memory
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -218,7 +216,7 @@ class NetworkAgent(Agent):
 
     @classmethod
     def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
-        """The weights, and what a minibatch takes. A replay checks by itself how much memory there is."""
+        """The weights. What the network, its minibatches and its replay take is claimed when they are made."""
         if about.get("kind") == "mdp":
             states, actions = arrays["mdp.probability"].shape[:2]
             observations, num_envs = Observations((), "int32", "discrete", count=states), 1
@@ -233,13 +231,6 @@ class NetworkAgent(Agent):
         shapes = {} if (learner := learner_module()) is None else learner.shapes(config, observations, actions)
         for name, shape in shapes.items():
             has_shape(arrays, f"learner.online.{name}", *shape)
-        width = max(math.prod(observations.shape) * np.dtype(observations.dtype).itemsize, 4 * observations.count)
-        needed, free = 2 * config.batch_size * (width + 32), available_memory()
-        if free is not None and needed > free:
-            raise storage.BadFile(
-                f"The file's batch_size of {config.batch_size:,} needs {needed / 1e9:.2f} GB of memory, "
-                f"but {free / 1e9:.2f} GB are available. Load it on a larger machine."
-            )
 
     @classmethod
     def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:
@@ -254,13 +245,19 @@ class NetworkAgent(Agent):
             )
 
     @classmethod
-    def _on_this_machine(cls, config: Any) -> Any:
-        """The settings, with the CPU where this machine lacks the saved device."""
+    def _on_this_machine(cls, config: Any, own: bool) -> Any:
+        """The settings, with the CPU where this machine lacks the saved device, and without a compiler unless the file is ours."""
+        if config.compile and not own:
+            warnings.warn(
+                "The agent was saved with compile=True. Loading a file starts no compiler, so it goes on without.",
+                stacklevel=4,
+            )
+            config = dataclasses.replace(config, compile=False)
         if (learner := learner_module()) is None or learner.is_here(config.device):
             return config
         warnings.warn(
             f"The agent was saved with device={config.device!r}, which this machine lacks, so it goes on with the CPU.",
-            stacklevel=3,
+            stacklevel=4,
         )
         return dataclasses.replace(config, device="cpu")
 

@@ -274,6 +274,8 @@ class TableHooks(AgentHooks):
     def act(self, point: int) -> Any:
         """An action for the world, chosen as the agent behaves while it learns."""
         agent = self._agent
+        if not 0 <= point < agent.num_states:  # compiled code does not check indices
+            raise IndexError(f"A state must be from 0 to {agent.num_states - 1}, got {point!r}.")
         chosen = finite_worlds.act(agent._learner_number, agent._behaviour, agent._run, point, agent._generator)
         return agent._actions.point(int(chosen))
 

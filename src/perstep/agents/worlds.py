@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import json
 import math
 import re
 import sys
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import perstep.environments  # registers the worlds
+from perstep.budget import TooLarge, claim
 from perstep.config import number
 from perstep.environments.atari import game_of, games
 from perstep.environments.gym_env import FiniteMDPEnv
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 VERSION = re.compile(r"-v\d+$")
 RESETS = 4  # purpose of the generators that give the seeds of resets after a load
+BYTES_OF_A_SETTING = (
+    4000  # memory of a world per character of its settings, at most about: FrozenLake's map has a state for each
+)
 FRESH = "from a fresh reset"  # how a world goes on if its state is not known
 TRUSTED = (
     "perstep.",
@@ -198,12 +203,18 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
     spec = gymnasium.registry.get(absent.name)
     if spec is None or "kwargs" not in about or not _is_here(spec.entry_point):
         return absent
+    settings = dict(about["kwargs"])
+    claim(BYTES_OF_A_SETTING * len(json.dumps(settings)), f"the world {absent.name} with its settings")
+    if settings.get("render_mode") == "human":  # loading opens no window
+        del settings["render_mode"]
     try:
-        return make(absent.name, max_episode_steps=about.get("time_limit"), **about["kwargs"])  # type: ignore[no-any-return]
+        return make(absent.name, max_episode_steps=about.get("time_limit"), **settings)  # type: ignore[no-any-return]
     except (gymnasium.error.Error, ImportError):  # it needs a library that is not installed
         return absent
+    except TooLarge:
+        raise
     except Exception as error:  # whatever error the world raises for settings that it does not accept
-        raise BadFile(f"The file's world {absent.name} cannot be made with {about['kwargs']}: {error}") from error
+        raise BadFile(f"The file's world {absent.name} cannot be made with {str(settings)[:200]}: {error}") from error
 
 
 def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
@@ -243,7 +254,7 @@ def say_of_reset(about: dict[str, Any]) -> None:
         warnings.warn(
             f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world. "
             "Everything that it has learnt is there.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -21,10 +21,12 @@ def number(name: str, value: object, low: float, high: float = math.inf, *, abov
     raise ValueError(f"{name} must be a finite number {span}, got {value!r}.")
 
 
-def count(name: str, value: object, least: int) -> int:
-    """`value` as an int, refused unless it is a whole number from `least`."""
+def count(name: str, value: object, least: int, most: int | None = None) -> int:
+    """`value` as an int, refused unless it is a whole number from `least`, and to `most` if given."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if most is not None and int(value) > most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most:,}, got {value!r}.")
     return int(value)
 
 

@@ -178,9 +178,9 @@ class LearnerConfig:
         """Check a setting and keep it as a float: kernels would be compiled anew for an int."""
         object.__setattr__(self, name, number(name, getattr(self, name), low, high, above=above))
 
-    def _count(self, name: str, least: int) -> None:
+    def _count(self, name: str, least: int, most: int | None = None) -> None:
         """Check a setting and keep it as an int, which goes into files where NumPy's do not."""
-        object.__setattr__(self, name, count(name, getattr(self, name), least))
+        object.__setattr__(self, name, count(name, getattr(self, name), least, most))
 
     @property
     def rule_row(self) -> Rule:

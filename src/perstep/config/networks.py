@@ -12,6 +12,9 @@ from perstep.config.learner import LearnerConfig
 from perstep.rules import RULES
 from perstep.schedules import Decay
 
+MOST_THREADS = 1024  # many more end the process
+LARGEST_SEED = 2**63 - 1  # PyTorch takes no larger one
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeepQConfig(LearnerConfig):
@@ -100,7 +103,8 @@ class DeepQConfig(LearnerConfig):
             self._count(name, 1)
         self._count("epsilon_steps", 0)
         if self.threads is not None:
-            self._count("threads", 1)
+            self._count("threads", 1, MOST_THREADS)
+        self._count("seed", 0, LARGEST_SEED)
         choice("reward_tracking", self.reward_tracking, ("per-sample", "batch-mean", "stream"))
         choice("greedy_network", self.greedy_network, ("rule", "online", "target"))
         choice("inputs", self.inputs, ("given", "standardized"))

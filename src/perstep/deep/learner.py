@@ -17,12 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.config import DeepQConfig
 from perstep.deep import losses
 from perstep.deep.inputs import InputScale
 from perstep.deep.networks import ValueNetwork, as_inputs, layout, make_network
 from perstep.deep.observations import Observations
-from perstep.deep.replay import Batch
+from perstep.deep.replay import LONGEST, Batch
 from perstep.quantiles import levels
 from perstep.rules import RewardEstimate, Steps
 from perstep.schedules import as_decay, step_size
@@ -32,6 +33,7 @@ from perstep.units import return_unit, reward_unit
 Arrays = dict[str, NDArray[Any]]
 
 LARGE = 500_000  # the number of weights above which several threads are faster than one, and bfloat16 is worth it
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # kinds of devices that compute
 NEW_UNIT = 1.2  # the factor by which the unit of values must have changed before the network takes the new one
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, for every weight
 
@@ -46,6 +48,7 @@ class NetworkLearner(ABC):
     def __init__(self, observations: Observations, num_actions: int, config: DeepQConfig) -> None:
         self.observations, self.num_actions, self.config = observations, num_actions, config
         self.device = device_named(config.device)
+        self._claim_memory()
         self.updates = 0
         """The number of minibatches learnt from so far."""
         self.unit = 0.0 if config.scale_free else 1.0
@@ -198,6 +201,19 @@ class NetworkLearner(ABC):
             network.to(self.device, memory_format=layout(shape))  # type: ignore[call-overload]
         return online, target
 
+    def _claim_memory(self) -> None:
+        """The networks, the gradient and the moments of Adam; the inputs, layers and outputs of a minibatch, about."""
+        numbers, outputs = math.prod(self.observations.input_shape), self.num_actions * self.config.value_size
+        with torch.random.fork_rng(devices=[]):
+            weights = sum(map(math.prod, shapes(self.config, self.observations, self.num_actions).values()))
+        claim(20 * weights, f"a network of {weights:,} weights", "Choose smaller layers in hidden, or fewer quantiles.")
+        size = self.config.batch_size
+        claim(
+            size * (60 * numbers + 32 * outputs),
+            f"learning from a minibatch of {size:,} transitions",
+            "Choose a smaller batch_size.",
+        )
+
     def arrays(self) -> Arrays:
         """The weights, the moments of the optimizer, the number of updates and the units, for a file."""
         arrays: Arrays = {"updates": np.array([self.updates], np.int64)}
@@ -219,7 +235,7 @@ class NetworkLearner(ABC):
             for key, tensor in network.state_dict().items():
                 tensor.copy_(_fitting(arrays, f"{name}.{key}", tensor))
         updates = arrays["updates"]
-        if updates.shape != (1,) or updates.dtype.kind != "i" or updates[0] < 0:
+        if updates.shape != (1,) or updates.dtype.kind != "i" or not 0 <= updates[0] < LONGEST:
             raise ValueError(f"updates must be one whole number of at least 0, got {updates.tolist()}")
         self.updates = int(updates[0])
         if self.config.scale_free:
@@ -265,6 +281,8 @@ def device_named(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type not in DEVICES:
+            raise RuntimeError(f"networks can live on {', '.join(DEVICES)}")
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
@@ -275,7 +293,8 @@ def device_named(name: str) -> torch.device:
 def is_here(name: str) -> bool:
     """Whether this machine has a device with this name. True for a name that no machine has: `device_named` refuses it."""
     with contextlib.suppress(RuntimeError):
-        torch.device("cpu" if name == "auto" else name)
+        if name != "auto" and torch.device(name).type not in DEVICES:
+            return True
         try:
             device_named(name)
         except ValueError:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim, gigabytes
 from perstep.compiled import compiled
 from perstep.randomness import Generator, uniform
 from perstep.system.memory import available_memory
@@ -21,6 +22,7 @@ from perstep.system.memory import available_memory
 SLACK = 32  # one extra frame for this many transitions, for the first observations of episodes
 RINGS = ("before", "after", "oldest", "action", "reward", "masked")  # ring buffers with one entry for each transition
 NO_ROW = -1
+LONGEST = 2**62  # transitions or frames that can be counted
 ANNOUNCED = 100_000_000  # bytes from which an allocation is announced
 
 
@@ -54,7 +56,11 @@ class Replay:
         of_a_frame = np.dtype(dtype).itemsize * math.prod(frame)
         self.num_bytes = num_frames * of_a_frame + capacity * (8 * depth + 25) + num_envs * 8 * depth
         """Bytes of memory that a full replay takes."""
-        allow(self.num_bytes, f"a replay of {capacity:,} transitions")
+        what, of_envs = f"a replay of {capacity:,} transitions", num_envs * 8 * (num_steps + 4)
+        claim(self.num_bytes + of_envs, what, "Choose a smaller replay_capacity.")
+        room = 2 * np.dtype(dtype).itemsize * math.prod(shape) + 4 * depth + 40
+        claim(batch_size * room, f"a minibatch of {batch_size:,} transitions", "Choose a smaller batch_size.")
+        announce_memory(self.num_bytes, what)
         self._frames = np.zeros((num_frames, *frame), dtype)  # (F, *frame)
         self._before = np.zeros((capacity, depth), np.int32)  # (N, K) positions of the frames of S
         self._after = np.zeros((capacity, depth), np.int32)  # (N, K) positions of the frames of S′
@@ -70,12 +76,12 @@ class Replay:
         self._open = np.full((num_envs, num_steps - 1), NO_ROW)
         self._chosen = np.zeros(batch_size, np.int64)
         self._places = np.zeros((batch_size, depth), np.int32)
-        room = (batch_size, *shape)
+        stacks = (batch_size, *shape)
         self._batch = Batch(
-            np.zeros(room, dtype),
+            np.zeros(stacks, dtype),
             np.zeros(batch_size, np.int64),
             np.zeros(batch_size),
-            np.zeros(room, dtype),
+            np.zeros(stacks, dtype),
             np.zeros(batch_size, np.bool_),
             np.ones(batch_size, np.int64) if num_steps > 1 else None,
         )
@@ -159,6 +165,7 @@ class Replay:
         several = ("open",) if self.num_steps > 1 else ()
         own = {name: getattr(self, f"_{name}") for name in (*self._rings, "frames", "cursor", "here", *several)}
         added, frames, size = map(int, arrays["cursor"])
+        _within("cursor", arrays["cursor"], LONGEST)
         filled = {name: min(added, self.capacity) for name in self._rings} | {"frames": min(frames, len(self._frames))}
         for name, mine in own.items():
             saved, shape = arrays[name], (filled.get(name, len(mine)), *mine.shape[1:])
@@ -228,14 +235,9 @@ def pick(added: Any, size: Any, capacity: Any, generator: Any, chosen: Any) -> N
         chosen[b] = (added - size + np.int64(uniform(generator) * size)) % capacity
 
 
-def allow(num_bytes: int, what: str) -> None:
-    """Print how much memory will be allocated, or raise MemoryError if it is not available."""
-    free = available_memory()
-    asked = f"{num_bytes / 1e9:.2f} GB"
-    if free is not None and num_bytes > free:
-        raise MemoryError(
-            f"{what.capitalize()} needs {asked} of memory, but {free / 1e9:.2f} GB are available. Choose a smaller replay_capacity."
-        )
+def announce_memory(num_bytes: int, what: str) -> None:
+    """Print how much memory will be allocated, if it is much."""
     if num_bytes >= ANNOUNCED:
-        there = "" if free is None else f" of {free / 1e9:.2f} GB available"
-        print(f"perstep: {what} takes {asked}{there}", file=sys.stderr, flush=True)
+        free = available_memory()
+        there = "" if free is None else f" of {gigabytes(free)} available"
+        print(f"perstep: {what} takes {gigabytes(num_bytes)}{there}", file=sys.stderr, flush=True)

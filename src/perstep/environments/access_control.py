@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from perstep.budget import claim
 from perstep.distribution import Floats
 from perstep.environments.mdp import FiniteMDP
 
@@ -46,6 +47,7 @@ def access_control(
         )
     num_priorities, num_counts = len(rewards), num_servers + 1
     shape = (num_counts, num_priorities, 2, num_counts, num_priorities)
+    claim(100 * math.prod(shape), f"access control with {num_servers:,} servers", "Choose fewer servers or priorities.")
     # `after` is the number of free servers after some have become free.
     free, priority, action, after, next_priority = np.indices(shape)
     freed = _freed(num_servers, free_probability)

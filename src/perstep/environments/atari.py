@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.compiled import compiled
 from perstep.errors import unknown
 
@@ -81,6 +82,9 @@ class AtariEnv(gymnasium.Env[Any, Any]):
                                     ("noop_max", noop_max, 0), ("max_frames", max_frames, 1)):  # fmt: skip
             if number < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}.")
+        claim(
+            8 * stack * screen_size**2, f"a screen of {screen_size:,} × {screen_size:,} pixels", "Choose a smaller one."
+        )
         self.game, self.render_mode = game, render_mode
         self.frame_skip, self.noop_max, self.fire, self.life_loss = frame_skip, noop_max, fire, life_loss
         self._clip = CLIPS[reward_clip]

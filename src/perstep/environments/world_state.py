@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+LONGEST = 2**62  # steps that can be counted
 TIME_LIMIT = "gymnasium.wrappers.common:TimeLimit"
 TELEPORT = "perstep.environments.wrappers:Teleport"
 
@@ -79,6 +80,24 @@ def _restored(value: Any) -> Any:
     return value
 
 
+def _refuse_other_kind(layer: Any, name: str, value: Any) -> None:
+    """Refuse a state on which the next step of the world would fail. `layer` has just been reset: its own value is an example."""
+    now = getattr(layer, name, None)
+    if isinstance(now, np.ndarray):  # some worlds go on with a tuple
+        numbers = isinstance(value, tuple | np.ndarray) and np.shape(value) == now.shape
+        same = numbers and bool(np.isfinite(np.asarray(value, np.float64)).all())
+    elif isinstance(now, tuple):
+        same = isinstance(value, tuple) and len(value) == len(now)
+    elif type(value) is int:  # a place, an action, or a number of steps
+        spaces = {"s": "observation_space", "state": "observation_space", "lastaction": "action_space"}
+        space = getattr(layer, spaces.get(name, ""), None)
+        same = 0 <= value < LONGEST if space is None else bool(space.contains(value))
+    else:
+        same = type(value) is type(now)
+    if not same:
+        raise ValueError(f"the state {name} of {kind(layer)} cannot be {str(value)[:100]}")
+
+
 def snapshot(env: Any) -> dict[str, Any] | None:
     """The state of `env`, of its wrappers and of its random generator; None if the state of some part is not known."""
     layers = []
@@ -103,7 +122,9 @@ def restore(env: Any, taken: dict[str, Any]) -> bool:
     for layer, saved in zip(layers, taken["layers"], strict=True):
         for name in CHANGING.get(kind(layer), ()):
             if name in saved["values"]:
-                setattr(layer, name, _restored(saved["values"][name]))
+                value = _restored(saved["values"][name])
+                _refuse_other_kind(layer, name, value)
+                setattr(layer, name, value)
     env.unwrapped.np_random.bit_generator.state = taken["generator"]
     return True
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.environments.world_state import fingerprint, kinds
 from perstep.interaction.behaviour import AdaptiveCost, Ends, finite
 
@@ -114,6 +115,7 @@ class GymnasiumWorld:
         env = self._copy() or self.env
         if env is self.env:  # whatever happens below, learning goes on from a reset
             self.point = self.action = None
+        claim(8 * num_steps, f"an evaluation of {num_steps:,} steps", "Choose fewer steps.")
         rewards, returns, episode = np.zeros(num_steps), [], 0.0
         observation = first_observation(env, self.first_seed if seed is None else seed)
         for moment in range(num_steps):

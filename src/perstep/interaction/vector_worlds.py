@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.environments.spaces import discrete_actions
 from perstep.environments.world_state import fingerprint
 from perstep.interaction.behaviour import Ends, finite
@@ -124,6 +125,7 @@ class VectorWorld:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
         """Take a budget of steps without learning; learning then goes on from a fresh reset. Returns all rewards, reset costs
         subtracted, and the returns of the episodes that ended."""
+        claim(8 * num_steps, f"an evaluation of {num_steps:,} steps", "Choose fewer steps.")
         rewards, returns = np.zeros(num_steps), []
         points = np.array(read(self.reset(self.first_seed if seed is None else seed)))
         moment = 0

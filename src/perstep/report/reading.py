@@ -16,6 +16,7 @@ from PIL import Image
 from perstep.paper import PARTS
 from perstep.report.sensitivity import Sensitivity, sensitivities
 from perstep.report.titles import figures
+from perstep.storage import read_table
 from perstep.studies import catalog
 from perstep.studies.claims.claim import VERDICTS, Claim
 from perstep.studies.results import CONFIRMATION
@@ -193,9 +194,8 @@ def _runs(folder: Path, problems: list[str]) -> pl.DataFrame:
         if CONFIRMATION in path.relative_to(folder).parts:
             continue
         try:
-            if not set(pl.read_parquet_schema(path)) >= COLUMNS:  # a table of measurements, not of runs
+            if not set((frame := read_table(path)).columns) >= COLUMNS:  # a table of measurements, not of runs
                 continue
-            frame = pl.read_parquet(path, columns=sorted(COLUMNS))
             about = [_about(text) for text in frame["description"]]
             rows = zip(about, frame["seed"], frame["average_reward"], frame["error"], strict=True)
             name = str(path.relative_to(folder))

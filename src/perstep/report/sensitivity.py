@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from perstep.paper import studies_in
+from perstep.storage import read_table
 from perstep.studies.ranking import ALL_STEPS, paired_difference, rank
 from perstep.studies.results import COARSE_POINTS, MissingRuns
 from perstep.studies.statistics import Distance, coarser, curve_distance
@@ -68,10 +69,10 @@ def sensitivities(part: str, runs: pl.DataFrame, folder: Path) -> Iterator[Sensi
 
 def _apart(best: Path, tuned: Path) -> Distance | None:
     """The distance of two reward curves; None if a file has no curves or no seed is in both."""
-    columns = ["seed", "reward_rate"]
-    if any("reward_rate" not in pl.read_parquet_schema(path) for path in (best, tuned)):
+    frames = [read_table(path) for path in (best, tuned)]
+    if any("reward_rate" not in frame.columns for frame in frames):
         return None
-    ours, theirs = (pl.read_parquet(path, columns=columns).drop_nulls() for path in (best, tuned))
+    ours, theirs = (frame.select("seed", "reward_rate").drop_nulls() for frame in frames)
     pairs = ours.join(theirs, on="seed")
     if pairs.is_empty():
         return None

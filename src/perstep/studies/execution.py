@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perstep.progress import Bar
@@ -64,6 +64,8 @@ class Summary:
     failures: tuple[Failure, ...]
     elsewhere: int = 0
     """Missing configurations that belong to other shards."""
+    damaged: tuple[Path, ...] = ()
+    """Damaged files that were set aside, and whose runs were run again."""
 
 
 def complete(
@@ -75,22 +77,26 @@ def complete(
     retry_failed: bool = False,
     progress: bool | None = None,
     code: str | None = None,
+    run_timeout: float | None = None,
 ) -> Summary:
     """Run the missing configurations. Each one is published as soon as its last run ends.
 
     `engine`: all cores of this machine if not given, or as many as `threads`. `code`: a Python file that every process loads first.
+    `run_timeout`: seconds after which a run is stopped and recorded as failed.
     """
-    found, elsewhere, failures = 0, 0, []
+    found, elsewhere, failures, damaged = 0, 0, [], []
     missing: list[Unit] = []
     for index, (study, setting) in enumerate(results.configurations()):
-        frame = results.find(study, setting)
         if index not in shard:
-            elsewhere += frame is None
+            elsewhere += results.find(study, setting) is None
             continue
+        frame, aside = results.find_or_set_aside(study, setting)
+        damaged += [aside] if aside else []
         failure = None if frame is None else _failure(results.path(study, setting), frame["error"].to_list())
         if frame is None or (failure and retry_failed):
             seeds, folder = tuple(study.seeds), str(results.folder.absolute())
-            missing.append(Unit(index=index, study=study, setting=setting, seeds=seeds, code=code, folder=folder))
+            unit = Unit(index=index, study=study, setting=setting, seeds=seeds, code=code, folder=folder)
+            missing.append(replace(unit, timeout=run_timeout))
             continue
         found += 1
         failures += [failure] if failure else []
@@ -99,7 +105,8 @@ def complete(
     if shard == WHOLE and not results.tuned_only:  # what is left there belongs to studies that have changed since
         shutil.rmtree(results.folder / FOLDER, ignore_errors=True)
     total = sum(unit.study.steps * len(unit.seeds) for unit in missing)
-    return Summary(found, len(missing), total, sum(len(unit.seeds) for unit in missing), tuple(failures), elsewhere)
+    num_runs = sum(len(unit.seeds) for unit in missing)
+    return Summary(found, len(missing), total, num_runs, tuple(failures), elsewhere, tuple(damaged))
 
 
 def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: bool | None) -> list[Failure]:

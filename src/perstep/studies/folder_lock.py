@@ -1,4 +1,7 @@
-"""One study at a time in a folder of results, held by a lock that the system releases when its process ends."""
+"""One study at a time in a folder of results, and one training in the folder of a run.
+
+A lock holds the folder. The system releases it when its process ends, however it ends.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,11 @@ class Busy(RuntimeError):
 
 
 @contextlib.contextmanager
-def locked(folder: Path, share: str | None = None) -> Iterator[None]:
-    """Lock the folder for this process alone, or only one `share` of its work while other processes have the others."""
+def locked(folder: Path, share: str | None = None, *, subfolders: bool = True) -> Iterator[None]:
+    """Lock the folder for this process alone, or only one `share` of its work while other processes have the others.
+
+    What killed processes have left there is removed, if the folder is locked alone; with `subfolders`, below it too.
+    """
     with contextlib.ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +39,7 @@ def locked(folder: Path, share: str | None = None) -> Iterator[None]:
                 error.errno, f"Nothing can be written in {folder}: {reason}. Choose another folder with --out"
             ) from error
         if share is None:
-            for within in (folder, *filter(Path.is_dir, folder.rglob("*"))):
+            for within in (folder, *(filter(Path.is_dir, folder.rglob("*")) if subfolders else ())):
                 remove_leftovers(within)
         yield
 

@@ -6,7 +6,6 @@ A file that exists is complete, so resuming after a crash means skipping the fil
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from perstep.storage import published
+from perstep.storage import BadFile, published, read_table, write_table
 from perstep.studies.study import Setting, Study, setting_name
 
 Row = dict[str, Any]
@@ -22,6 +21,8 @@ Row = dict[str, Any]
 CONFIRMATION = (
     "confirmation"  # subfolder for runs with other seeds than those of the sweep; not counted as part of the sweep
 )
+
+DAMAGED = ".damaged"  # added to the name of a file whose content is not what was written
 
 Curve = pl.List(pl.Float32)  # single precision is enough for plots; numbers that are compared have Float64
 Curves = pl.List(Curve)
@@ -54,7 +55,7 @@ class MissingRuns(LookupError):
 
 
 class StudyStopped(OSError):
-    """Results could not be written. The message says which results are safe."""
+    """Results could not be written, or are no longer there. The message says what to do."""
 
 
 @contextlib.contextmanager
@@ -78,10 +79,8 @@ def publishing(path: Path, safe: str = "All runs that were published") -> Iterat
 
 def publish_table(path: Path, frame: pl.DataFrame, safe: str = "All tables that were published") -> None:
     """Publish a Parquet file."""
-    content = io.BytesIO()  # writing the bytes ourselves, so that a full disk raises an OSError with its errno
-    frame.write_parquet(content, compression="zstd", compression_level=3)
-    with publishing(path, safe) as draft:
-        draft.write_bytes(content.getbuffer())
+    with explained(path, safe):
+        write_table(path, frame)
 
 
 class Results:
@@ -114,13 +113,29 @@ class Results:
 
     def find(self, study: Study, setting: Setting) -> pl.DataFrame | None:
         """All runs of a configuration, also failed ones. None if the file is missing, damaged or holds unexpected runs."""
+        try:
+            return self._read(study, setting)
+        except (BadFile, OSError):
+            return None
+
+    def find_or_set_aside(self, study: Study, setting: Setting) -> tuple[pl.DataFrame | None, Path | None]:
+        """Like `find`. A damaged file is renamed, so that its runs can be run again, and its new path is the second value."""
+        path = self.path(study, setting)
+        try:
+            return self._read(study, setting), None
+        except BadFile:
+            aside = path.with_name(f"{path.name}{DAMAGED}")
+            with explained(path):
+                path.replace(aside)
+            return None, aside
+        except OSError:
+            return None, None
+
+    def _read(self, study: Study, setting: Setting) -> pl.DataFrame | None:
         path = self.path(study, setting)
         if not path.exists():
             return None
-        try:
-            frame = pl.read_parquet(path, use_pyarrow=False)
-        except (pl.exceptions.PolarsError, OSError):
-            return None
+        frame = read_table(path)
         if dict(frame.schema) != SCHEMA or frame["seed"].to_list() != study.seeds:
             return None
         return frame if set(frame["description"]) == {study.description(setting)} else None

@@ -13,7 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any, final
 
-from perstep.agents import Agent, load
+from perstep.agents import Agent
+from perstep.agents.files import checkpoint_before, load_checkpoint, save_checkpoint
 from perstep.agents.network_agent import NetworkAgent
 from perstep.agents.worlds import FRESH, describe
 from perstep.checkpoint_schedule import COST_FACTOR, CheckpointSchedule
@@ -37,7 +38,7 @@ class RunCheckpoint:
         try:
             with warnings.catch_warnings():  # a run that has ended needs no world
                 warnings.simplefilter("ignore")
-                agent = load(self.path, world)
+                agent = load_checkpoint(self.path, world)
         except Exception:  # a missing or damaged file, too little memory: the run can start at step 0
             return None
         if agent.steps < steps and (agent._world is None or agent._world.point is None):
@@ -58,15 +59,16 @@ class RunCheckpoint:
     def remove(self) -> None:
         """Remove the file of a run whose result is published."""
         with contextlib.suppress(OSError):
-            self.path.unlink(missing_ok=True)
+            for path in (self.path, checkpoint_before(self.path)):
+                path.unlink(missing_ok=True)
 
     def _save(self, agent: Agent, *, ended: bool) -> None:
         # No run fails because a disk is full, or because a number cannot be written.
         with self._schedule.saving(), contextlib.suppress(OSError, ValueError):
             if ended and isinstance(agent, NetworkAgent):
-                agent.save(self.path, replay=False)
+                save_checkpoint(agent, self.path, replay=False)
             elif ended or describe(agent._opened, agent._world, agent._spaces())[1].get("resumes") != FRESH:
-                agent.save(self.path)
+                save_checkpoint(agent, self.path)
             else:
                 return
             self._saved = True

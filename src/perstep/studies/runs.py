@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +40,8 @@ class Unit:
     seeds: tuple[int, ...]
     code: str | None = None
     """A Python file to load first if the study is written in one: it may register the world."""
+    timeout: float | None = None
+    """Seconds after which a run is stopped and recorded as failed; None for no limit."""
     folder: str | None = None
     """The results folder. Long runs save checkpoints there, if this machine can access it."""
 
@@ -80,11 +83,15 @@ def run(
     seed: int,
     checkpoint: RunCheckpoint | None = None,
     tell: Callable[[int], None] | None = None,
+    timeout: float | None = None,
 ) -> Row:
     """One run, as a row of the results. Any exception becomes the error of the row. A run continues from its checkpoint."""
     row = _empty_row(study, setting, seed)
+    begin = time.monotonic()
 
     def look(agent: Agent) -> None:
+        if timeout is not None and time.monotonic() - begin > timeout:
+            raise TimeoutError(f"the run had made {agent.steps:,} steps {took_too_long(timeout)}")
         if checkpoint is not None:
             checkpoint.save_if_due(agent)
         if tell is not None:
@@ -107,6 +114,11 @@ def run(
         return row | _kept(agent, study, setting)
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {error}"}
+
+
+def took_too_long(timeout: float) -> str:
+    """The end of the sentence about a run that was stopped."""
+    return f"when its time limit of {timeout:g} seconds was over. Give a longer --run-timeout and --retry-failed."
 
 
 def is_compiled(study: Study, code: str | None = None) -> bool:
@@ -153,9 +165,9 @@ def _run_in_its_world(unit: Unit, seed: int, tell: Callable[[int], None] | None)
     except Exception as error:
         return replace(unit, seeds=(seed,)).failed(f"{type(error).__name__}: {error}")[0]
     if own is None:
-        return run(world, study, unit.setting, seed)
+        return run(world, study, unit.setting, seed, timeout=unit.timeout)
     try:
-        return run(own, study, unit.setting, seed, unit.checkpoint(seed), tell)
+        return run(own, study, unit.setting, seed, unit.checkpoint(seed), tell, unit.timeout)
     finally:
         own.close()
 

@@ -34,6 +34,8 @@ class StudyOptions:
     """The command line, for the record."""
     code: str | None = None
     """A Python file that every process loads first."""
+    run_timeout: float | None = None
+    """Seconds after which a run is stopped and recorded as failed; None for no limit."""
 
     @property
     def share(self) -> str | None:
@@ -90,11 +92,14 @@ def _run_missing(name: str, results: Results, options: StudyOptions, console: Co
     begin = time.monotonic()
     sizes = [(study.num_runs, study.num_runs * study.steps) for study, _ in results.configurations()]
     runs, steps = (sum(column) for column in zip(*sizes, strict=True))
-    console.print(f"{name}: {len(sizes)} configurations, {runs:,} runs, {si(steps)} steps, into {results.folder}")
+    console.print(
+        f"{name}: {len(sizes)} configurations, {runs:,} runs, {si(steps)} steps, into {results.folder}", markup=False
+    )
     try:
         summary = complete(
-            results, engine=options.engine, shard=options.shard, retry_failed=options.retry_failed, code=options.code
-        )
+            results, engine=options.engine, shard=options.shard, retry_failed=options.retry_failed, code=options.code,
+            run_timeout=options.run_timeout,
+        )  # fmt: skip
     except KeyboardInterrupt:
         console.print("stopped: finished runs are kept; repeat the same command to continue")
         raise
@@ -103,5 +108,7 @@ def _run_missing(name: str, results: Results, options: StudyOptions, console: Co
         console.print(f"ran {summary.made} configurations in {duration(time.monotonic() - begin)}{rest}")
     else:
         console.print("everything is there; nothing had to run")
+    for path in summary.damaged:
+        console.print(Text(f"damaged, set aside and run again: {path}", style="yellow"))
     print_failures(summary, console)
     return summary

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ KEYS = ("name", "algorithm", "world", "world_settings", "grid", "fixed", "steps"
 NEEDED = ("algorithm", "world", "grid", "steps")
 RUNS = 10  # default number of runs per configuration
 WINDOWS = 100  # default number of windows per run
+MOST_CONFIGURATIONS = 100_000
+MOST_RUNS = 10_000_000
+LARGEST_SEED = 2**63 - 1  # of the column of a result file
+LARGEST_FILE = 1_000_000  # bytes
+LONGEST_NAME = 200  # bytes: most file systems allow 255, and the name gets suffixes
 SUFFIXES = (".yaml", ".yml", ".json", ".py")
 
 
@@ -43,7 +49,10 @@ def read_study(path: Path) -> UserStudy:
         raise FileNotFoundError(f"There is no study file {path}.")
     if path.suffix == ".py":
         code = str(path.resolve())
-        given = getattr(load_code(code), "STUDY", None)
+        try:
+            given = getattr(load_code(code), "STUDY", None)
+        except SyntaxError as error:
+            raise ValueError(f"{path} is not Python: {error}.") from error
         if given is None:
             raise ValueError(f"{path} does not define STUDY, a dict with the keys of a study file.")
     else:
@@ -51,7 +60,8 @@ def read_study(path: Path) -> UserStudy:
     try:
         name, studies = studies_of(given, path.stem)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"{path}: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{path}: {error}") from error
     return UserStudy(name, studies, code)
 
 
@@ -76,10 +86,30 @@ def studies_of(given: Any, name: str) -> tuple[str, tuple[Study, ...]]:
         raise ValueError(f"algorithm is empty. Give one or more of {', '.join(ALGORITHMS)}.")
     if doubled := [each for each, times in Counter(names).items() if times > 1]:
         raise ValueError(f"The algorithm {doubled[0]} is given twice. Remove one of the two.")
+    _refuse_too_much(names, given)
     studies = tuple(_study(str(each), name, given) for each in names)
     for study in studies:
         _check(study)
     return name, studies
+
+
+def _refuse_too_much(names: Sequence[Any], given: Mapping[str, Any]) -> None:
+    """Count before anything is built: a few characters can ask for more than a machine can hold."""
+    if len(names) > len(ALGORITHMS):
+        raise ValueError(f"There are {len(ALGORITHMS)} algorithms, but the study names {len(names):,}.")
+    configurations = len(names) * math.prod(len(values) for values in _grid(given["grid"]).values())
+    if configurations > MOST_CONFIGURATIONS:
+        raise ValueError(
+            f"The grid has {configurations:,} configurations, but a study may have {MOST_CONFIGURATIONS:,}. "
+            "Give fewer values, or several studies."
+        )
+    seeds = given.get("seeds")
+    runs = len(seeds) if isinstance(seeds, list | tuple) else count("runs", given.get("runs", RUNS), 1)
+    if runs * configurations > MOST_RUNS:
+        raise ValueError(
+            f"The study has {configurations:,} configurations with {runs:,} runs each, but may have {MOST_RUNS:,} runs in all. "
+            "Give fewer values or runs, or several studies."
+        )
 
 
 def _study(name: str, part: str, given: Mapping[str, Any]) -> Study:
@@ -119,7 +149,7 @@ def _seeds_and_runs(given: Mapping[str, Any]) -> tuple[tuple[int, ...], int]:
         raise ValueError(
             f"seeds must be a list of integers, one per run, got {given['seeds']!r}. To give only their number, use runs."
         )
-    seeds = tuple(count("A seed", seed, 0) for seed in given["seeds"])
+    seeds = tuple(count("A seed", seed, 0, LARGEST_SEED) for seed in given["seeds"])
     if len(set(seeds)) < len(seeds):
         raise ValueError("A seed is given twice and would give the same run twice. Remove one of the two.")
     if given.get("runs", len(seeds)) != len(seeds):
@@ -174,6 +204,11 @@ def _check(study: Study) -> None:
         cell.config.of(values)
         json.dumps(plain, allow_nan=False)  # raises if a value cannot be part of the description in the result file
     names = Counter(map(setting_name, study.settings))
+    if len((longest := max(names, key=lambda name: len(name.encode()))).encode()) > LONGEST_NAME:
+        raise ValueError(
+            f"The name of a configuration, which is the name of its file, may have {LONGEST_NAME} bytes, got {longest[:100]!r}… "
+            "Put settings that do not vary into fixed, or give shorter values."
+        )
     if doubled := [name for name, times in names.items() if times > 1]:
         raise ValueError(
             f"The configuration {doubled[0]} occurs twice: a value is repeated in the grid. Remove one of the two."
@@ -182,22 +217,30 @@ def _check(study: Study) -> None:
 
 def _plain(path: Path) -> Any:
     """The content of a YAML or JSON file. Nothing in it is executed."""
-    text = path.read_text(encoding="utf-8")
+    if (size := path.stat().st_size) > LARGEST_FILE:
+        raise ValueError(f"A study file may have {LARGEST_FILE:,} bytes, but {path} has {size:,}.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file in UTF-8: {error}.") from error
     if path.suffix == ".json":
         try:
             return json.loads(text, object_pairs_hook=_without_doubles)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is not JSON: {error}.") from error
     import yaml
 
     try:
         return yaml.load(text, _yaml_loader())
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
+    try:
+        found = dict(pairs)
+    except TypeError as error:
+        raise ValueError(f"A key must be a word, got {error}.") from error
     if len(found) < len(pairs):
         doubled = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
         raise ValueError(f"The key {doubled!r} is given twice. Remove one of the two.")
@@ -215,6 +258,12 @@ def _yaml_loader() -> Any:
             first: [pair for pair in pairs if pair[0].rpartition(":")[2] not in ("float", "int", "bool", "timestamp")]
             for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            """Like PyYAML's, but without aliases: a few lines of them can stand for more values than a machine can hold."""
+            if self.check_event(yaml.events.AliasEvent):
+                raise yaml.YAMLError("a study may not use aliases such as *name. Write the values out")
+            return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
             """Like PyYAML's, but a duplicate key is an error."""

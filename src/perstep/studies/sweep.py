@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from rich.console import Console
 from rich.table import Table
 
 from perstep.studies.folder_lock import locked
 from perstep.studies.ranking import ALL_STEPS, rank
-from perstep.studies.results import MissingRuns, Results, publishing
+from perstep.studies.results import Results, StudyStopped, publishing
 from perstep.studies.runs import try_out
 from perstep.studies.statistics import Floats
 from perstep.studies.study import Setting, Study, setting_name
@@ -61,10 +61,12 @@ def ranking_table(results: Results) -> pl.DataFrame:
 def _rewards(results: Results) -> Iterator[tuple[tuple[Study, Setting], Floats]]:
     """Every configuration with the average rewards of its runs; none if all of them failed."""
     for study, setting in results.configurations():
-        try:
-            rewards = results.runs(study, setting)[ALL_STEPS].to_numpy()
-        except MissingRuns:
-            rewards = np.zeros(0)
+        if (frame := results.find(study, setting)) is None:
+            raise StudyStopped(
+                f"{results.path(study, setting)} is no longer there, or no longer whole, though its runs have ended. "
+                "Did something remove files while the study ran? Repeat the same command to run what is missing."
+            )
+        rewards = frame.filter(pl.col("error").is_null())[ALL_STEPS].to_numpy()
         yield (study, setting), rewards
 
 
@@ -88,7 +90,8 @@ def _print_ranking(study: UserStudy, results: Results, console: Console) -> None
     console.print(table)
     if len(ranked) > SHOWN:
         console.print(f"and {len(ranked) - SHOWN} more configurations")
-    console.print(f"all configurations: {results.folder / RANKING}", highlight=False)
-    console.print(f"all runs: polars.scan_parquet({str(results.folder / '**/*.parquet')!r})", highlight=False)
+    pattern = Path(glob.escape(str(results.folder))) / "**" / "*.parquet"
+    console.print(f"all configurations: {results.folder / RANKING}", highlight=False, markup=False)
+    console.print(f"all runs: polars.scan_parquet({str(pattern)!r})", highlight=False, markup=False)
     if ranked["average_reward"][0] is not None:
-        console.print(f"the best: {ranked['path'][0]}", highlight=False)
+        console.print(f"the best: {ranked['path'][0]}", highlight=False, markup=False)

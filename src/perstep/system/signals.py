@@ -25,11 +25,26 @@ def deferred_signals() -> Iterator[list[int]]:
         received.append(number)
         _install(before)
 
-    _install(dict.fromkeys(before, collect))
+    with _asleep():
+        _install(dict.fromkeys(before, collect))
+        try:
+            yield received
+        finally:
+            _install(before)
+
+
+@contextlib.contextmanager
+def _asleep() -> Iterator[None]:
+    """Do not wake an event loop, as that of asyncio, which would call its handler now and again when the signal is delivered."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.set_wakeup_fd(-1)
     try:
-        yield received
+        yield
     finally:
-        _install(before)
+        if before != -1:
+            signal.set_wakeup_fd(before, warn_on_full_buffer=False)  # as asyncio set it
 
 
 class _Abandon(BaseException):

@@ -12,7 +12,7 @@ from perstep.agents.agent import Agent
 from perstep.agents.evaluation import Evaluation
 from perstep.config import count
 from perstep.randomness import make_generator
-from perstep.storage import BadFile, published
+from perstep.storage import BadFile, read_table, write_table
 
 if TYPE_CHECKING:
     import polars
@@ -62,8 +62,7 @@ class EvaluationLog:
         )  # below 2³¹, another seed at each step
         earned = agent.evaluate(self.plan.num_steps, self.plan.deterministic, seed)
         rows = [*self._rows, row_of(agent.steps, earned, self.plan, seed)]
-        with published(self.path) as draft:
-            frame(rows).write_parquet(draft)
+        write_table(self.path, frame(rows))
         self._rows = rows
         return earned
 
@@ -102,13 +101,11 @@ def frame(rows: list[dict[str, Any]]) -> polars.DataFrame:
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a file that `EvaluationLog` wrote; empty if there is no file."""
-    import polars
-
     if not path.exists():
         return []
     try:
-        found = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
+        found = read_table(path)
+    except (OSError, BadFile) as error:
         raise BadFile(
             f"{path} cannot be read: {error}. Move the file away to continue without its evaluations."
         ) from error

@@ -42,11 +42,7 @@ class EventWriter:
     """
 
     def __init__(self, folder: str | os.PathLike[str], every: int = 1, begin: int | Agent = 0) -> None:
-        try:
-            from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ModuleNotFoundError as error:
-            raise ImportError("TensorBoard is not installed. Install it: pip install 'perstep[deep]'") from error
+        Event, SessionLog, EventFileWriter = tensorboard_classes()
         self._event: Any = Event
         self._writer: Any = EventFileWriter(os.fspath(folder), flush_secs=FLUSH_SECONDS)
         self._every = every
@@ -111,6 +107,16 @@ class EventWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def tensorboard_classes() -> tuple[Any, Any, Any]:
+    """Event, SessionLog and EventFileWriter of TensorBoard; an error that says how to install it."""
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    except ModuleNotFoundError as error:
+        raise ImportError("TensorBoard is not installed. Install it: pip install 'perstep[deep]'") from error
+    return Event, SessionLog, EventFileWriter
 
 
 def histogram(values: NDArray[np.float64]) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from perstep.agents.agent import Agent
 from perstep.recording import EPISODES, PENDING, RETURNS, REWARDS, mean_return
 from perstep.run_view import RunStatus
-from perstep.storage import published
+from perstep.storage import write_table
 
 if TYPE_CHECKING:
     import polars
@@ -84,5 +84,4 @@ def metrics_frame(agent: Agent) -> polars.DataFrame:
 
 def write_metrics(agent: Agent, path: Path) -> None:
     """Publish the current metrics."""
-    with published(path) as draft:
-        metrics_frame(agent).write_parquet(draft)
+    write_table(path, metrics_frame(agent))

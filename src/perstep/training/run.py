@@ -9,8 +9,10 @@ from pathlib import Path
 from perstep.agents.agent import Agent
 from perstep.checkpoint_schedule import CheckpointSchedule
 from perstep.config import count
+from perstep.storage import read_table
+from perstep.studies.folder_lock import locked
 from perstep.training.evaluation import EvaluationLog, EvaluationPlan
-from perstep.training.events import EventWriter
+from perstep.training.events import EventWriter, tensorboard_classes
 from perstep.training.exact_answers import exact_answers
 from perstep.training.metrics import write_metrics
 from perstep.training.run_folder import (
@@ -58,44 +60,55 @@ def train(
     if checkpoint_every is not None:
         count("checkpoint_every", checkpoint_every, 1)
     schedule = CheckpointSchedule.of_run(steps, checkpoint_every)
-    run = RunFolder.open(folder, spec, resume)
-    agent = run.load_agent(spec) if run.path(AGENT).exists() else spec.make_agent()
-    if video:
-        from perstep.training.video import check_recordable  # imports Pillow, which other runs do not need
+    with contextlib.ExitStack() as held:
+        was_there = folder.exists()
+        if was_there:
+            held.enter_context(locked(folder, subfolders=False))
+        run = RunFolder.open(folder, spec, resume)
+        agent = run.load_agent(spec) if run.path(AGENT).exists() else spec.make_agent()
+        if video:
+            from perstep.training.video import check_recordable  # imports Pillow, which other runs do not need
 
-        check_recordable(agent)
-    finished = run.record.get("finished") and agent.steps >= steps
-    if not finished:
-        evaluations = None if evaluate is None else EvaluationLog(run.path(EVALUATIONS), evaluate, agent)
-        with contextlib.ExitStack() as opened:
-            events = None
-            if tensorboard:
-                events = opened.enter_context(EventWriter(folder, max(1, steps // MAX_EVENTS), agent))
-            run.update_record(**spec.to_json(), steps=agent.steps, finished=False, command=command, versions=versions())
-            TrainingLoop(run, agent, schedule, evaluations, events, watch, say).learn_until(steps)
-        write_metrics(agent, run.path(METRICS))
-        run.update_record(exact=exact_answers(agent), steps=agent.steps)
-        draw(folder)
-    asked = {EVALUATIONS: evaluate is not None, EVENTS: tensorboard}
-    current = {name: agent.steps for name, wanted in asked.items() if wanted and not finished}
-    if video and not (run.path(VIDEO).exists() and is_current(folder, VIDEO)):
-        from perstep.training.video import record_video
+            check_recordable(agent)
+        if tensorboard:
+            tensorboard_classes()
+        finished = run.record.get("finished") and agent.steps >= steps
+        evaluations = None
+        if evaluate is not None and not finished:
+            evaluations = EvaluationLog(run.path(EVALUATIONS), evaluate, agent)
+        if not was_there:  # only now, so that a mistake in the settings leaves no folder
+            held.enter_context(locked(folder, subfolders=False))
+            RunFolder.open(folder, spec, resume=False)
+        if not finished:
+            with contextlib.ExitStack() as opened:
+                events = None
+                if tensorboard:
+                    events = opened.enter_context(EventWriter(folder, max(1, steps // MAX_EVENTS), agent))
+                run.update_record(
+                    **spec.to_json(), steps=agent.steps, finished=False, command=command, versions=versions()
+                )
+                TrainingLoop(run, agent, schedule, evaluations, events, watch, say).learn_until(steps)
+            write_metrics(agent, run.path(METRICS))
+            run.update_record(exact=exact_answers(agent), steps=agent.steps)
+            draw(folder)
+        asked = {EVALUATIONS: evaluate is not None, EVENTS: tensorboard}
+        current = {name: agent.steps for name, wanted in asked.items() if wanted and not finished}
+        if video and not (run.path(VIDEO).exists() and is_current(folder, VIDEO)):
+            from perstep.training.video import record_video
 
-        record_video(agent, run.path(VIDEO))
-        current[VIDEO] = agent.steps
-    if not finished or current:
-        run.update_record(finished=True, current=run.record.get("current", {}) | current)
-    return agent
+            record_video(agent, run.path(VIDEO))
+            current[VIDEO] = agent.steps
+        if not finished or current:
+            run.update_record(finished=True, current=run.record.get("current", {}) | current)
+        return agent
 
 
 def draw(folder: Path) -> None:
     """Draw the figures of a run from its files."""
-    import polars
-
     from perstep.figures import training as figures
 
-    metrics, record = polars.read_parquet(folder / METRICS), read_record(folder)
-    evaluations = polars.read_parquet(folder / EVALUATIONS) if (folder / EVALUATIONS).exists() else None
+    metrics, record = read_table(folder / METRICS), read_record(folder)
+    evaluations = read_table(folder / EVALUATIONS) if (folder / EVALUATIONS).exists() else None
     title = f"{record['algorithm']} in {record['world']}"
     exact = record.get("exact") or {}
     figures.quantile_convergence(folder / QUANTILES.removesuffix(".png"), metrics, exact, title)

@@ -1,7 +1,8 @@
 """The folder of a training run: its files, and its record, which says what was asked and how far the run is.
 
-`agent.safetensors` is the run. The other files are made from it and from `run.json`. When a run resumes, evaluations and events of
-later steps than the agent's are dropped. So the files cannot disagree after a crash.
+`agent.safetensors` is the run. `agent.before.safetensors` is the checkpoint before it, used if the newest file is damaged.
+The other files are made from the agent and from `run.json`. When a run resumes, evaluations and events of later steps than the
+agent's are dropped. So the files cannot disagree after a crash.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from pathlib import Path
 from typing import Any, final
 
 from perstep.agents.agent import Agent
-from perstep.agents.files import load
+from perstep.agents.files import load_checkpoint, save_checkpoint
 from perstep.agents.worlds import describe
-from perstep.storage import BadFile, published, read_metadata, remove_leftovers
+from perstep.storage import BadFile, published, read_metadata
 from perstep.training.metrics import write_metrics
 from perstep.training.run_spec import RunSpec, read_json
 
@@ -52,7 +53,6 @@ class RunFolder:
             )
         record = read_record(folder) if there else {}
         if there:
-            remove_leftovers(folder)
             _refuse_another_run(record, spec, folder)
         return cls(folder, record)
 
@@ -62,12 +62,13 @@ class RunFolder:
 
     def load_agent(self, spec: RunSpec) -> Agent:
         """The agent at its last checkpoint."""
-        spec.refuse_agent(read_metadata(self.path(AGENT)), self.path(AGENT))
-        return load(self.path(AGENT), spec.make_world())
+        return load_checkpoint(
+            self.path(AGENT), spec.make_world(), lambda path: spec.refuse_agent(read_metadata(path), path)
+        )
 
     def save_agent(self, agent: Agent) -> None:
         """Save a checkpoint: the agent first, because the other files are made from it and may be lost."""
-        agent.save(self.path(AGENT))
+        save_checkpoint(agent, self.path(AGENT))
         write_metrics(agent, self.path(METRICS))
         about = describe(agent._opened, agent._world, agent._spaces())[1]
         self.update_record(steps=agent.steps, resumes=about.get("resumes", "from the same state"))

@@ -6,18 +6,22 @@ The pool of concurrent.futures cannot do this: there, one death ends all runs, a
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from perstep.studies.runs import Unit, UnitUpdate, UnitUpdates, run_unit
+from perstep.studies.results import Row
+from perstep.studies.runs import Unit, UnitUpdate, UnitUpdates, run_unit, took_too_long
 from perstep.system.signals import cause_of_exit, ignore_interrupts
 
 ATTEMPTS = 3  # at a run whose process died, before it is recorded as failed
+PATIENCE = 30.0  # seconds for a run to notice by itself that its time is over; includes the start of its process
 EXIT_PATIENCE = 5.0  # seconds for a process to end by itself, so that its exit code tells why
 
 
@@ -32,10 +36,12 @@ class Worker:
         theirs.close()
         self.unit: Unit | None = None
         self.attempt = 0
+        self.deadline = math.inf  # when its run is given up
 
     def begin(self, unit: Unit, attempt: int) -> None:
         """Start to run a unit."""
         self.unit, self.attempt = unit, attempt
+        self.deadline = math.inf if unit.timeout is None else time.monotonic() + unit.timeout + PATIENCE
         with contextlib.suppress(OSError):  # the process died while idle, which `receive` will report
             self.connection.send(unit)
 
@@ -68,7 +74,8 @@ def work_in_processes(units: Sequence[Unit], size: int) -> UnitUpdates:
                 worker = idle.pop() if idle else Worker()
                 busy[worker.connection] = worker
                 worker.begin(*waiting.popleft())
-            for ready in wait(list(busy)):
+            deadline = min(worker.deadline for worker in busy.values())
+            for ready in wait(list(busy), None if deadline == math.inf else max(deadline - time.monotonic(), 0.0)):
                 worker = busy.pop(ready)
                 unit, update = worker.unit, worker.receive()
                 assert unit is not None
@@ -84,9 +91,21 @@ def work_in_processes(units: Sequence[Unit], size: int) -> UnitUpdates:
                     waiting.appendleft((unit, worker.attempt + 1))
                 else:
                     yield unit, unit.failed(f"ProcessDied: its process ended {cause}, each of {ATTEMPTS} times.")
+            for late in [each for each in busy.values() if each.deadline <= time.monotonic()]:
+                del busy[late.connection]
+                unit = late.unit
+                late.end()
+                assert unit is not None
+                assert unit.timeout is not None
+                yield unit, unit.failed(f"TimeoutError: the run hung {took_too_long(unit.timeout)}")
     finally:
         for worker in (*busy.values(), *idle):
             worker.end()
+
+
+def run_in_process(unit: Unit) -> list[Row]:
+    """The rows of a unit, run in a process of its own, which can be ended if the world hangs."""
+    return next(rows for _, rows in work_in_processes([unit], 1) if not isinstance(rows, int))
 
 
 def _serve(connection: Connection) -> None:

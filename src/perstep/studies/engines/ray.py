@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perstep.algorithms import algorithm
+from perstep.studies.engines.process_pool import run_in_process
 from perstep.studies.results import Row
 from perstep.studies.runs import Unit, UnitUpdates, is_compiled, run_unit
 from perstep.system.processors import usable_cores
@@ -23,6 +24,7 @@ from perstep.system.signals import restored_handlers
 RETRIES = 3  # of a unit whose worker or machine died
 GPU_SHARE = 0.25  # of a GPU for each run with a network, if the cluster has GPUs: the networks are small
 CONNECT_TIMEOUT = 10.0  # seconds in which a cluster must answer
+LOOK_AT_NODES = 10.0  # seconds without a result after which to see whether any machine is left
 OBJECT_STORE = 256 * 2**20  # bytes on this machine for rows in transit; Ray's default is a third of the memory
 
 
@@ -39,17 +41,30 @@ class RayEngine:
         tasks = [task for unit in units for task in ([unit] if is_compiled(unit.study, unit.code) else unit.split())]
         with _connected(ray, self.address):
             gpus = ray.cluster_resources().get("GPU", 0.0)
-            remote = ray.remote(run_unit)
-            running = {remote.options(**_needs(task, gpus)).remote(task): task for task in tasks}
+            remote = {False: ray.remote(run_unit), True: ray.remote(run_in_process)}
+            running = {
+                remote[task.timeout is not None].options(**_needs(task, gpus)).remote(task): task for task in tasks
+            }
             try:
                 while running:
-                    ready, _ = ray.wait(list(running), num_returns=1)
+                    ready, _ = ray.wait(list(running), num_returns=1, timeout=LOOK_AT_NODES)
+                    if not ready:
+                        _refuse_without_nodes(ray)
                     for reference in ready:
                         task = running.pop(reference)
                         yield task, _rows(ray, reference, task)
             finally:
                 for reference in running:
                     ray.cancel(reference, force=True)
+
+
+def _refuse_without_nodes(ray: Any) -> None:
+    """Stop if no machine is left: Ray itself would wait for ever for one to come."""
+    if not any(node["Alive"] for node in ray.nodes()):
+        raise ConnectionError(
+            "All machines of the Ray cluster have died. All configurations that were published are safe: start a cluster, then "
+            "repeat the same command."
+        )
 
 
 def _needs(unit: Unit, gpus: float) -> dict[str, Any]:

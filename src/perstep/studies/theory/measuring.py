@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from perstep.agents import Agent, learn_together
 from perstep.progress import Bar
+from perstep.storage import BadFile, read_table
 from perstep.studies.claims.claim import Claim
 from perstep.studies.results import MissingRuns, publish_table
 from perstep.studies.study import Scale
@@ -118,6 +119,6 @@ def find(folder: Path, measurement: Measurement, effort: Effort) -> pl.DataFrame
 def table(folder: Path, name: str) -> pl.DataFrame:
     """The table of a measurement in this folder, for figures and claims. Raises MissingRuns if there is none."""
     try:
-        return pl.read_parquet(path(folder, name), use_pyarrow=False)
-    except (pl.exceptions.PolarsError, OSError):
+        return read_table(path(folder, name))
+    except (BadFile, OSError):
         raise MissingRuns(f"There is no measurement {name!r} in {folder}.") from None

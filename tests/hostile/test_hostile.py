@@ -1,0 +1,513 @@
+"""Files and settings that mean harm: a sentence each, before memory is taken, time is lost or anything is run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import time
+import zlib
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import polars as pl
+import pytest
+
+import perstep
+from perstep import compiled, storage, training
+from perstep.agents.files import checkpoint_before
+from perstep.budget import BUDGET, TooLarge, claim, limited
+from perstep.config import QLearningConfig
+from perstep.studies.engines import process_pool
+from perstep.studies.execution import complete
+from perstep.studies.folder_lock import Busy, locked
+from perstep.studies.results import Results, StudyStopped
+from perstep.studies.runs import Unit
+from perstep.studies.study_command import StudyOptions
+from perstep.studies.study_file import read_study, studies_of
+from perstep.studies.sweep import ranking_table, sweep
+from perstep.system.memory import peak_memory
+from perstep.system.signals import deferred_signals, raise_again
+from perstep.tiles import TileCoder
+
+FOLDER = Path(__file__).parent
+TWO_LOOP, RED_PILL = "perstep/TwoLoop-v0", "perstep/RedPillBluePill-v0"
+MANY = 500_000_000  # bytes that no refusal may take; PyTorch itself takes half of them
+
+
+@pytest.fixture(autouse=True)
+def takes_no_memory():
+    """A refusal comes before memory is taken."""
+    before = peak_memory()
+    yield
+    assert before is None or (peak_memory() or 0) - before < MANY
+
+
+# --- Agents
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory):
+    """Whole files of small agents, as arrays and metadata."""
+    folder = tmp_path_factory.mktemp("agents")
+    made = {
+        "table": perstep.QLearning(TWO_LOOP, num_quantiles=4),
+        "lake": perstep.QLearning("FrozenLake-v1", num_quantiles=4),
+        "tiles": perstep.ActorCritic("perstep/InvertedPendulum-v0", tilings=4, tiles=3, num_quantiles=4),
+    }
+    for name, agent in made.items():
+        agent.record_every(5, rows=8, sketch=False).learn(20).save(folder / f"{name}.safetensors")
+    return {name: storage.read(folder / f"{name}.safetensors") for name in made}
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory):
+    pytest.importorskip("torch")
+    path = tmp_path_factory.mktemp("deep") / "agent.safetensors"
+    settings = {"hidden": (4,), "replay_capacity": 20, "learning_starts": 10, "batch_size": 4, "num_quantiles": 4}
+    perstep.DeepQ("CartPole-v1", **settings, device="cpu", threads=1).learn(5).save(path)
+    return storage.read(path)
+
+
+def changed(saved, way, value):
+    arrays, metadata = dict(saved[0]), json.loads(json.dumps(saved[1]))
+    inner = metadata
+    for key in way[:-1]:
+        inner = inner[key]
+    inner[way[-1]] = value
+    return arrays, metadata
+
+
+@pytest.mark.parametrize("case", json.loads((FOLDER / "agents.json").read_text()), ids=lambda case: case["name"])
+def test_an_agent_that_means_harm_is_refused(case, agents, request, tmp_path):
+    saved = request.getfixturevalue("deep") if case["agent"] == "deep" else agents[case["agent"]]
+    storage.write(tmp_path / "a.safetensors", *changed(saved, case["path"], case["value"]))
+    with pytest.raises(storage.BadFile) as caught:
+        perstep.load(tmp_path / "a.safetensors")
+    assert len(str(caught.value).split()) > 5
+
+
+@pytest.mark.parametrize(
+    ("agent", "world", "settings"),
+    [
+        ("lake", "FrozenLake-v1", {"desc": ["S" + "F" * 1499] + ["F" * 1500] * 1499}),
+        ("table", "perstep/AccessControl-v0", {"num_servers": 2000}),
+        ("table", "perstep/Atari-v0", {"game": "breakout", "screen_size": 30_000}),
+    ],
+)
+def test_a_world_of_a_file_keeps_to_the_budget(agent, world, settings, agents, tmp_path):
+    arrays, metadata = changed(agents[agent], ["world"], {"kind": "gymnasium", "name": world, "kwargs": settings})
+    spaces = {"states": {"sizes": [9], "starts": [0], "kind": "Discrete"}}
+    metadata["world"]["spaces"] = agents[agent][1]["world"].get("spaces") or {**spaces, "actions": spaces["states"]}
+    if agent == "table":
+        metadata["world"]["spaces"]["actions"] = {"sizes": [2], "starts": [0], "kind": "Discrete"}
+    storage.write(tmp_path / "a.safetensors", arrays, metadata)
+    with pytest.raises(storage.BadFile, match=r"of what this file may take are left.*perstep\.load\(path, budget=…\)"):
+        perstep.load(tmp_path / "a.safetensors")
+
+
+def test_a_history_larger_than_the_budget(agents, tmp_path):
+    arrays, metadata = changed(agents["table"], ["config", "num_quantiles"], 60_000)
+    many = {name: np.zeros(60_000) for name in ("rewards.theta", "rewards.tau", "record.reward_rate")}
+    storage.write(tmp_path / "a.safetensors", {**arrays, **many}, metadata)
+    with pytest.raises(storage.BadFile, match=r"history of 60,000 rows|reward quantiles"):
+        perstep.load(tmp_path / "a.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("generator", np.zeros(4, np.uint64)),
+        ("prediction_generator", np.zeros(4, np.uint64)),
+        ("record.cursor", np.array([2**62, 0, 2**62 - 1])),
+        ("memory.cursor", np.array([2**63 - 1])),
+    ],
+)
+def test_numbers_that_would_stop_or_overflow(name, array, agents, tmp_path):
+    arrays, metadata = agents["table"]
+    storage.write(tmp_path / "a.safetensors", {**arrays, name: array}, metadata)
+    with pytest.raises(storage.BadFile):
+        perstep.load(tmp_path / "a.safetensors")
+
+
+def test_the_budget_is_raised_by_its_argument(agents, tmp_path):
+    storage.write(tmp_path / "a.safetensors", *agents["table"])
+    with pytest.raises(storage.BadFile, match="budget=…"):
+        perstep.load(tmp_path / "a.safetensors", budget=0)
+    assert perstep.load(tmp_path / "a.safetensors", budget=2 * BUDGET).steps == 20
+    with pytest.raises(ValueError, match="budget must be"):
+        perstep.load(tmp_path / "a.safetensors", budget=-1)
+
+
+def test_a_compiler_and_a_window_are_not_started(agents, deep, tmp_path, monkeypatch):
+    path = tmp_path / "a.safetensors"
+    storage.write(path, *changed(deep, ["config", "compile"], True))
+    monkeypatch.setattr("torch.compile", lambda network: pytest.fail("It compiles."))
+    with pytest.warns(UserWarning, match="Loading a file starts no compiler"):
+        agent = perstep.load(path)
+    assert agent.config.compile
+    storage.write(path, *changed(agents["lake"], ["world", "kwargs"], {"map_name": "4x4", "render_mode": "human"}))
+    assert perstep.load(path)._world.env.render_mode is None
+
+
+def test_only_regular_files_are_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    for path in (tmp_path / "pipe.safetensors", Path("/dev/zero")):
+        with pytest.raises(storage.BadFile, match="Expected a regular file"):
+            perstep.load(path)
+        with pytest.raises(storage.BadFile, match="Expected a regular file"):
+            storage.read_table(path)
+
+
+def test_a_sparse_file_is_not_read(agents, tmp_path):
+    size, about = 3 * 10**9, json.dumps(agents["table"][1])
+    header = {"__metadata__": {"perstep": about}, "x": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+    text = json.dumps(header).encode()
+    with open(tmp_path / "a.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + size)
+    with pytest.raises(storage.BadFile, match=r"content of the file needs 3\.00 GB"):
+        perstep.load(tmp_path / "a.safetensors")
+
+
+def test_every_flipped_bit_is_noticed(agents, tmp_path):
+    path = tmp_path / "a.safetensors"
+    storage.write(path, *agents["table"])
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    for at in rng.integers(8, len(whole), 200):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        with pytest.raises(storage.BadFile):
+            perstep.load(path)
+
+
+def test_a_checksum_cannot_be_left_out(agents, tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "CHECKSUM", "another entry")
+    storage.write(tmp_path / "a.safetensors", *agents["table"])
+    monkeypatch.undo()
+    with pytest.raises(storage.BadFile, match="does not match its checksum"):
+        perstep.load(tmp_path / "a.safetensors")
+
+
+# --- Settings given in Python
+
+
+class Endless(gymnasium.Env):
+    """Discrete observations, as many as are asked for."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, size=2):
+        self.observation_space = gymnasium.spaces.Discrete(size)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return 0, 1.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: perstep.QLearning(Endless(10**12)), "A table of 1,000,000,000,000 states.* needs"),
+        (lambda: perstep.QLearning(TWO_LOOP, num_quantiles=10**15), "Choose a smaller num_quantiles"),
+        (lambda: perstep.QLearning(TWO_LOOP, replay_capacity=10**13), "A replay of 10,000,000,000,000"),
+        (lambda: perstep.QLearning(TWO_LOOP).record_every(1, rows=10**14), "A history of 100,000,000,000,000 rows"),
+        (lambda: perstep.ActorCritic("MountainCar-v0", tilings=10**12), "Choose fewer tilings"),
+        (lambda: TileCoder(low=[0.0] * 40_000, high=[1.0] * 40_000, tilings=10**8), "Choose fewer tilings"),
+        (lambda: perstep.environments.access_control(num_servers=10**6), "Choose fewer servers"),
+        (lambda: perstep.QLearning(TWO_LOOP).evaluate(2**62), "num_steps must be a whole number from 1 to 10,000,"),
+        (lambda: perstep.QLearning(TWO_LOOP).learn(2**62), "num_steps must be a whole number from 0 to"),
+    ],
+)  # fmt: skip
+def test_settings_larger_than_the_machine(make, words):
+    with pytest.raises((TooLarge, ValueError), match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"seed": 2**70}, "seed must be a whole number from 0 to 9,223"),
+        ({"threads": 10**6}, "threads must be a whole number from 1 to 1,024"),
+        ({"batch_size": 10**9}, "Choose a smaller batch_size"),
+        ({"hidden": (10**7, 10**7)}, "Choose smaller layers in hidden"),
+        ({"device": "meta"}, "networks can live on cpu"),
+        ({"device": "hpu"}, "networks can live on cpu"),
+    ],
+)
+def test_settings_of_networks(settings, words):
+    pytest.importorskip("torch")
+    with pytest.raises((TooLarge, ValueError), match=words):
+        perstep.DeepQ("CartPole-v1", replay_capacity=100, **settings)
+
+
+def test_many_dimensions_without_tiles_do_not_hang():
+    coder = TileCoder(low=[0.0] * 20_000, high=[1.0] * 20_000, tilings=1, tiles=1)
+    assert coder.active(np.zeros(20_000)).tolist() == [0]
+
+
+def test_a_state_that_does_not_exist_is_no_index():
+    agent = perstep.QLearning("FrozenLake-v1")
+    with pytest.raises(IndexError, match="A state must be from 0 to 15"):
+        agent._hooks.act(10**12)
+
+
+def test_claims_add_up(monkeypatch):
+    with limited(100):
+        claim(60, "one")
+        with pytest.raises(TooLarge, match=r"Another needs 0\.00 GB"):
+            claim(60, "another")
+    claim(60, "one")
+    monkeypatch.setattr("perstep.budget.available_memory", lambda: None)
+    with pytest.raises(TooLarge, match="Choose smaller settings"):
+        claim(2**60, "it")
+
+
+# --- Studies
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "studies").iterdir()), ids=lambda path: path.name)
+def test_a_study_that_means_harm_is_refused(path):
+    begin = time.process_time()
+    with pytest.raises(ValueError, match=path.name):
+        read_study(path)
+    assert time.process_time() - begin < 10
+
+
+def test_a_study_that_is_not_python(tmp_path):
+    (tmp_path / "study.py").write_text("STUDY = {\n")
+    with pytest.raises(ValueError, match="is not Python"):
+        read_study(tmp_path / "study.py")
+
+
+SMALL = {"algorithm": "d2-q", "world": TWO_LOOP, "grid": {"step_size": [0.1, 0.2]}, "steps": 50, "runs": 2}
+
+
+def results_in(folder):
+    return Results(folder, studies_of(SMALL, "s")[1])
+
+
+def test_a_damaged_result_is_set_aside_and_made_again(tmp_path):
+    results = results_in(tmp_path)
+    complete(results, threads=1, progress=False)
+    (path, other) = sorted(tmp_path.rglob("*.parquet"))
+    whole, kept = path.read_bytes(), other.stat().st_mtime_ns
+    for at in range(0, len(whole), len(whole) // 60):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        assert results.find(*next(results.configurations())) is None
+    summary = complete(results, threads=1, progress=False)
+    assert (summary.found, summary.made, [aside.name for aside in summary.damaged]) == (1, 1, [f"{path.name}.damaged"])
+    assert path.read_bytes() == whole
+    assert other.stat().st_mtime_ns == kept
+    assert not complete(results, threads=1, progress=False).damaged
+
+
+def test_a_panic_of_the_reader_is_damage(tmp_path, monkeypatch):
+    results = results_in(tmp_path)
+    complete(results, threads=1, progress=False)
+
+    def panic(*args, **settings):
+        raise pl.exceptions.PanicException("attempt to subtract with overflow")
+
+    monkeypatch.setattr(pl, "read_parquet", panic)
+    assert results.find(*next(results.configurations())) is None
+
+
+def test_results_of_an_older_perstep_are_read(tmp_path):
+    results = results_in(tmp_path)
+    complete(results, threads=1, progress=False)
+    for path in tmp_path.rglob("*.parquet"):
+        frame = storage.read_table(path)
+        frame.write_parquet(path.with_suffix(".old"), compression="zstd", compression_level=3)
+        path.with_suffix(".old").replace(path)
+        assert storage.MARK not in path.read_bytes()
+    assert complete(results, threads=1, progress=False).found == 2
+
+
+def test_a_table_with_a_checksum_is_plain_parquet(tmp_path):
+    frame = pl.DataFrame({"a": [1.5, None], "b": [[1], []]})
+    storage.write_table(tmp_path / "a.parquet", frame)
+    assert pl.read_parquet(tmp_path / "a.parquet").equals(frame)
+    content = (tmp_path / "a.parquet").read_bytes()
+    at = content.rindex(storage.MARK) + len(storage.MARK)
+    assert content[at : at + 8] == b"%08x" % zlib.crc32(content[:at] + b"0" * 8 + content[at + 8 :])
+
+
+@pytest.mark.parametrize("name", ["res[1]", "a[", "{x}*", "a[b]c[/b]"])
+def test_a_path_is_no_pattern(name, tmp_path, capsys):
+    (tmp_path / "study.json").write_text(json.dumps({**SMALL, "name": "mine"}))
+    for words in ("ran 2 configurations", "nothing had to run"):
+        assert sweep(tmp_path / "study.json", tmp_path / name, StudyOptions()) == 0
+        said = capsys.readouterr().out
+        assert words in said
+        assert f"{name}/mine" in said
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_training_folder_is_no_markup(tmp_path, capsys):
+    from perstep.cli import main
+
+    out = tmp_path / "a[" / "b]"
+    words = ["train", "d2-q", TWO_LOOP, "--steps", "50", "--quiet", "--out", str(out)]
+    assert main(words) == 0
+    assert str(out / "agent.safetensors") in capsys.readouterr().out
+
+
+def test_results_removed_meanwhile_are_an_error(tmp_path):
+    results = results_in(tmp_path)
+    complete(results, threads=1, progress=False)
+    next(tmp_path.rglob("*.parquet")).unlink()
+    with pytest.raises(StudyStopped, match="is no longer there"):
+        ranking_table(results)
+
+
+# --- A run that hangs
+
+
+HANGING = """
+import time
+import gymnasium
+import numpy as np
+
+class Hanging(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+    def step(self, action):
+        time.sleep(600)
+
+gymnasium.register("Hanging-v0", Hanging)
+STUDY = {"algorithm": "d2-q", "world": "Hanging-v0", "grid": {"step_size": [0.1]}, "steps": 50, "runs": 1}
+"""
+
+
+def test_a_world_that_hangs_is_given_up(tmp_path, monkeypatch):
+    (tmp_path / "study.py").write_text(HANGING)
+    monkeypatch.setattr(process_pool, "PATIENCE", 0.2)
+    study = read_study(tmp_path / "study.py")
+    results = Results(tmp_path / "out", study.studies)
+    (failure,) = complete(results, threads=1, progress=False, code=study.code, run_timeout=0.1).failures
+    assert "TimeoutError: the run hung when its time limit of 0.1 seconds was over" in failure.error
+
+
+def test_a_slow_run_is_stopped(tmp_path):
+    study = studies_of({**SMALL, "steps": 10**12, "window": 10**12}, "s")[1][0]
+    unit = Unit(index=0, study=study, setting=study.settings[0], seeds=(0,), timeout=0.2)
+    (row,) = process_pool.run_unit(unit)
+    assert row["error"].startswith("TimeoutError: the run had made ")
+
+
+# --- Folders and files
+
+
+def spec():
+    config = QLearningConfig.of({"rule": "d2", "num_quantiles": 4})
+    return training.RunSpec(algorithm="d2-q", world=RED_PILL, config=config)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_one_training_at_a_time_in_a_folder(tmp_path):
+    with locked(tmp_path), pytest.raises(Busy, match=r"is in use: process \d+ .* works on it"):
+        training.train(spec(), 100, tmp_path)
+    training.train(spec(), 100, tmp_path)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
+    training.train(spec(), 300, tmp_path / "whole", checkpoint_every=100)
+    training.train(spec(), 200, tmp_path / "a", checkpoint_every=100)
+    agent = tmp_path / "a" / training.AGENT
+    before = storage.read(checkpoint_before(agent))[1]["steps"]
+    assert before == 100
+    agent.write_bytes(agent.read_bytes()[:-100] + bytes(100))
+    with pytest.warns(
+        UserWarning, match=r"does not match its checksum.*goes on from the checkpoint before it, at step 100"
+    ):
+        training.train(spec(), 300, tmp_path / "a", checkpoint_every=100, resume=True)
+    found, expected = (storage.read(tmp_path / name / training.AGENT) for name in ("a", "whole"))
+    assert all(found[0][name].tobytes() == expected[0][name].tobytes() for name in expected[0])
+    checkpoint_before(agent).write_bytes(b"")
+    agent.write_bytes(b"")
+    with pytest.raises(storage.BadFile, match=r"/agent\.safetensors is not a complete"):
+        training.train(spec(), 400, tmp_path / "a", resume=True)
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "a.safetensors").symlink_to(tmp_path / "there" / "a.safetensors")
+    for steps in (10, 20):
+        perstep.QLearning(TWO_LOOP).learn(steps).save(tmp_path / "a.safetensors")
+        assert (tmp_path / "a.safetensors").is_symlink()
+        assert perstep.load(tmp_path / "there" / "a.safetensors").steps == steps
+
+
+def test_leftovers_are_swept_by_our_own_names(tmp_path):
+    ours = tmp_path / ".perstep-0123456789abcdef"
+    ours.mkdir()
+    (ours / "a.part").touch()
+    theirs = [tmp_path / name for name in (".notes.part", ".tmpabcdef", ".perstep-notes", ".perstep-0123456789abcdeg")]
+    for path in theirs:
+        path.mkdir() if "perstep" in path.name else path.touch()
+    storage.remove_leftovers(tmp_path)
+    assert not ours.exists()
+    assert all(path.exists() for path in theirs)
+
+
+def test_an_interrupted_save_leaves_the_file_alone(tmp_path, monkeypatch):
+    agent, write = perstep.QLearning(TWO_LOOP).learn(10), storage.write
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        write(*arguments)
+
+    monkeypatch.setattr(storage, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        agent.save(tmp_path / "a.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.safetensors"]
+    assert perstep.load(tmp_path / "a.safetensors").steps == 10
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "SelectorEventLoop"), reason="no handlers of signals in this loop")
+def test_a_handler_of_asyncio_is_called_once():
+    calls = []
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, calls.append, 1)
+        with deferred_signals() as received:
+            signal.raise_signal(signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+        raise_again(received)
+        await asyncio.sleep(0.05)
+        loop.remove_signal_handler(signal.SIGTERM)
+
+    assert threading.current_thread() is threading.main_thread()
+    asyncio.run(main())
+    assert calls == [1]
+
+
+def test_cached_code_that_was_cut_off_is_compiled_again(tmp_path, monkeypatch):
+    pytest.importorskip("numba")
+    if compiled.config.DISABLE_JIT:
+        pytest.skip("compilation is switched off")
+    monkeypatch.setattr(compiled, "CACHE", tmp_path)
+
+    def twice(x):
+        return x + x
+
+    assert compiled.compiled(twice)(3) == 6
+    files = [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
+    assert {path.suffix for path in files} == {".nbi", ".nbc"}
+    for suffix, length in ((".nbc", 50), (".nbi", 20), (".nbi", 0), (".nbc", 0)):
+        for path in tmp_path.rglob(f"*{suffix}"):
+            path.write_bytes(path.read_bytes()[:length])
+        assert compiled.compiled(twice)(3) == 6
+        assert compiled.compiled(twice)(3) == 6

@@ -1,0 +1,160 @@
+"""Kills studies and trainings at random moments until they end, and compares what is left: `make torture ARGS="--kills 100"`.
+
+Nothing may be lost (what was published stays), nothing done twice (a published file does not change), and at the end all bits are
+those of runs without a kill. The same --seed draws the same delays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+STUDY = """algorithm: [d2-q, d3-q]
+world: {world}
+steps: {steps}
+runs: 4
+grid: {{step_size: [0.002, 0.02, 0.2], num_quantiles: [5, 10]}}
+"""
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "perstep.cli", *words]
+
+
+def run(words: list[str]) -> None:
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The results that are published: names and contents."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*.parquet")
+    }
+
+
+def same_tables(one: Path, other: Path) -> bool:
+    """Whether two folders hold the same results, to the bit."""
+    names = [sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet")) for folder in (one, other)]
+    return names[0] == names[1] and all(
+        pl.read_parquet(one / name, glob=False).equals(pl.read_parquet(other / name, glob=False)) for name in names[0]
+    )
+
+
+def same_agents(one: Path, other: Path) -> bool:
+    """Whether two runs have the same agent, to the bit."""
+    from perstep import storage
+
+    (arrays, about), (others, about_other) = (storage.read(folder / "agent.safetensors") for folder in (one, other))
+    equal = all(arrays[name].tobytes() == others[name].tobytes() for name in arrays)
+    return equal and arrays.keys() == others.keys() and about == about_other
+
+
+def kill_until_it_ends(
+    words: list[str], kills: int, longest: float, rng: random.Random, check: Callable[[], None]
+) -> int:
+    """Start a command again and again, killed after random times, `kills` times at most; the last one ends by itself."""
+    for number in range(kills):
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            code = process.wait(rng.uniform(0.0, longest))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started: all of them are ours
+            process.wait()
+            check()
+            continue
+        if code:
+            raise SystemExit(f"A command failed with exit code {code} after {number} kills: {' '.join(words)}")
+        return number
+    run(words)
+    check()
+    return kills
+
+
+def torture_study(folder: Path, world: str, steps: int, kills: int, rng: random.Random) -> int:
+    """Kill a study; returns the number of kills."""
+    file, whole, killed = folder / "study.yaml", folder / "whole", folder / "killed"
+    file.write_text(STUDY.format(world=world, steps=steps))
+    begin = time.monotonic()
+    run(command("sweep", str(file), "--out", str(whole)))
+    longest = 1.2 * (time.monotonic() - begin)
+    seen: dict[str, str] = {}
+
+    def check() -> None:
+        now = digests(killed)
+        if changed := [name for name, digest in seen.items() if now.get(name) != digest]:
+            raise SystemExit(f"Results were lost or made twice: {changed}")
+        seen.update(now)
+
+    times = kill_until_it_ends(command("sweep", str(file), "--out", str(killed)), kills, longest, rng, check)
+    if not same_tables(whole, killed):
+        raise SystemExit(f"The results of {world} differ after {times} kills.")
+    return times
+
+
+def torture_training(folder: Path, words: list[str], steps: int, kills: int, rng: random.Random) -> int:
+    """Kill a training; returns the number of kills."""
+    from perstep import storage
+
+    whole, killed = folder / "whole", folder / "killed"
+    every = ["--steps", str(steps), "--checkpoint-every", str(max(steps // 40, 1)), "--quiet"]
+    begin = time.monotonic()
+    run(command("train", *words, *every, "--out", str(whole)))
+    longest, reached = 1.2 * (time.monotonic() - begin), [0]
+
+    def check() -> None:
+        if (agent := killed / "agent.safetensors").exists():
+            now = storage.read(agent)[1]["steps"]
+            if now < reached[0]:
+                raise SystemExit(f"The agent was at step {reached[0]:,}, and is at step {now:,} now.")
+            reached[0] = now
+
+    times = kill_until_it_ends(
+        command("train", *words, *every, "--out", str(killed), "--resume"), kills, longest, rng, check
+    )
+    if not same_agents(whole, killed):
+        raise SystemExit(f"The agent of {' '.join(words)} differs after {times} kills.")
+    return times
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many seconds")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--per-run", type=int, default=12, help="kills of one study or training, at most")
+    flags = parser.parse_args()
+    rng, begin, total, rounds = random.Random(flags.seed), time.monotonic(), 0, 0
+    cases: list[Callable[[Path, int], int]] = [
+        lambda folder, kills: torture_study(folder, "perstep/RedPillBluePill-v0", 300_000, kills, rng),
+        lambda folder, kills: torture_training(
+            folder, ["d2-q", "perstep/RedPillBluePill-v0", "--num-quantiles", "10"], 6_000_000, kills, rng
+        ),
+        lambda folder, kills: torture_training(folder, ["d2-q", "FrozenLake-v1"], 60_000, kills, rng),
+        lambda folder, kills: torture_study(folder, "FrozenLake-v1", 5_000, kills, rng),
+        lambda folder, kills: torture_training(
+            folder, ["d3-actor-critic", "perstep/InvertedPendulum-v0", "--num-quantiles", "5"], 1_000_000, kills, rng
+        ),
+    ]
+    while total < flags.kills and time.monotonic() - begin < flags.seconds:
+        with tempfile.TemporaryDirectory() as folder:
+            total += cases[rounds % len(cases)](Path(folder), min(flags.per_run, flags.kills - total))
+        rounds += 1
+        print(f"{total:,} kills over {rounds} studies and trainings, {time.monotonic() - begin:.0f} s", flush=True)
+    print("nothing lost, nothing done twice, same bits")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
