@@ -24,6 +24,7 @@ RANKS = {
     "compiled": 0,
     "drawing": 0,
     "errors": 0,
+    "habits": 0,
     "progress": 0,
     "system": 0,
     "randomness": 1,
@@ -55,6 +56,7 @@ RANKS = {
     "run_view": 6,
     "agents": 7,
     "studies": 8,
+    "comparison": 9,
     "figures": 9,
     "paper": 10,  # the parts of the paper: studies with their figures and claims
     "report": 11,

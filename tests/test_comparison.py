@@ -52,9 +52,9 @@ def test_pictures_of_answers(tmp_path):
         mdp.evaluate(mdp.solve().policy).reward_distribution.plot(),
         perstep.Distribution([1.0], [0.0], [1.0]).plot(Figure().subplots()),
     ]
-    for number, axes in enumerate(pictures):
-        axes.figure.savefig(tmp_path / f"{number}.png")
-        assert axes.get_xlabel().endswith("reward per step")
+    for number, figure in enumerate(pictures):
+        figure.savefig(tmp_path / f"{number}.png")
+        assert figure.axes[0].get_xlabel().endswith("reward per step")
 
 
 def test_a_distribution_as_a_table():

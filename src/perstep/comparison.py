@@ -17,6 +17,7 @@ from perstep.studies.statistics import Estimate
 if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from perstep.agents import Agent
 
@@ -55,11 +56,20 @@ class Comparison:
             rows.append({**row, **{f"difference{end}": getattr(other, key, None) for key, end in ENDS.items()}})
         return polars.DataFrame(rows, infer_schema_length=None)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """A picture: every agent's average reward with its interval; `.figure.savefig(path)` writes it."""
-        from perstep.figures.answers import comparison
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """A matplotlib figure, drawn into `ax` if given: every agent's average reward with its interval, and with every seed."""
+        from perstep.drawing import drawn
 
-        return comparison(self, ax)
+        with drawn(ax) as (figure, axes):
+            for row, name in enumerate(self.names):
+                scores, estimate = self.scores[row], self.estimates[name]
+                axes.plot(scores, np.full(scores.size, row), "|", color="C7", ms=9)
+                axes.plot([estimate.low, estimate.high], [row, row], color="C0", lw=2.5)
+                axes.plot(estimate.value, row, "o", color="C0")
+            axes.set_yticks(range(len(self.names)), self.names)
+            axes.set_ylim(len(self.names) - 0.5, -0.5)
+            axes.set_xlabel("average reward per step")
+        return figure
 
     def __str__(self) -> str:
         width = max(map(len, self.names))

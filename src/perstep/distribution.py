@@ -22,12 +22,15 @@ from perstep.quantiles import levels
 if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
 WEIGHT_TOLERANCE = 1e-9  # a sum of probabilities may differ from 1 by this much, because of rounding
 LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth, also if 8 · 0.1 rounds below 0.8
 BLOCK = 1 << 20  # entries of a (points × components) table in memory at once
+FEW_ATOMS = 40  # up to this number of distinct rewards, each is drawn as a line of its own
+WORST = 0.05  # the share of the steps that is drawn as the bad ones
 FEWEST_IN_TAIL = 10  # independent samples in a tail, below which its mean and its quantile are not to be trusted
 
 
@@ -237,14 +240,28 @@ class Distribution:
             columns |= {"quantile_error": self.quantile_error(p), "cvar_error": self.cvar_error(p)}
         return polars.DataFrame(columns)
 
-    def plot(self, ax: Axes | None = None, label: str | None = None) -> Axes:
-        """A picture: chances of single rewards or a density, the mean, and the mean of the worst 5 % of the steps.
+    def plot(self, ax: Axes | None = None, *, label: str = "") -> Figure:
+        """A matplotlib figure, drawn into `ax` if given: chances of single rewards or a density, the mean, and the mean of the
+        worst 5 % of the steps."""
+        from perstep.drawing import drawn
 
-        `ax`: matplotlib axes to draw into; otherwise a new figure, which `.figure.savefig(path)` writes.
-        """
-        from perstep.figures.answers import distribution
-
-        return distribution(self, ax, label)
+        worst = float(self._cvars(np.array([WORST]))[0])
+        with drawn(ax) as (figure, axes):
+            if self.num_components <= FEW_ATOMS and not self.sds.any():
+                values, place = np.unique(self.means, return_inverse=True)
+                axes.vlines(values, 0.0, np.bincount(place, self.weights), color="C0", lw=3.0, label=label)
+                axes.set_ylabel("chance")
+            else:
+                density, edges = self.histogram(60)
+                axes.stairs(density, edges, color="C0", fill=True, alpha=0.35)
+                axes.stairs(density, edges, color="C0", label=label)
+                axes.set_ylabel("density")
+            axes.axvline(self.mean, color="C1", label=f"mean {self.mean:.4g}")
+            axes.axvline(worst, color="C7", ls="--", label=f"mean of the worst 5 % {worst:.4g}")
+            axes.set_xlabel("reward per step")
+            axes.set_ylim(bottom=0.0)
+            axes.legend()
+        return figure
 
     def __repr__(self) -> str:
         shown = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -100,6 +100,7 @@ class Agent(ABC):
 
     Config: ClassVar[type[LearnerConfig]]
     _hooks: Any  # the AgentHooks of its learner
+    _load: ClassVar[Callable[..., Agent]]  # perstep.load, which agents/files.py puts here
     _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
@@ -336,9 +337,7 @@ class Agent(ABC):
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: World | None = None) -> Self:
         """`perstep.load`, for a file of this kind of agent."""
-        from perstep.agents.files import load
-
-        if not isinstance(agent := load(path, env), cls):
+        if not isinstance(agent := cls._load(path, env), cls):
             raise TypeError(
                 f"{path} holds a {type(agent).__name__}, not a {cls.__name__}. Use perstep.load, which reads all."
             )

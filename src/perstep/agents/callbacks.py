@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 from perstep.config import count
 
 if TYPE_CHECKING:
-    from perstep.agents.agent import Agent
     from perstep.agents.evaluation import Evaluation
 
 
@@ -59,7 +58,7 @@ class EvalCallback(EveryCallback):
         """The best evaluation so far and its step."""
         return max(self.evaluations, key=lambda found: found[1].average_reward, default=None)
 
-    def __call__(self, agent: Agent) -> None:
+    def __call__(self, agent: Any) -> None:
         """Evaluate, and save the agent if it is the best one."""
         found = agent.evaluate(self.num_steps, deterministic=self.deterministic, seed=self.seed)
         self.evaluations.append((agent.steps, found))
@@ -86,7 +85,7 @@ class CheckpointCallback(EveryCallback):
         self.saved: list[Path] = []
         """The files that are there, oldest first."""
 
-    def __call__(self, agent: Agent) -> None:
+    def __call__(self, agent: Any) -> None:
         """Save the agent."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{self.name_prefix}_{agent.steps}_steps.safetensors"

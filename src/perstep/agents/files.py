@@ -48,6 +48,9 @@ def load(path: str | os.PathLike[str], env: World | None = None, *, budget: floa
         raise storage.BadFile(f"{path}: {str(error) or 'memory ran out.'}") from error
 
 
+Agent._load = staticmethod(load)  # for QLearning.load and the like
+
+
 def go_on(path: str | os.PathLike[str], env: World) -> Agent:
     """Like `load`, for the checkpoint of a run whose settings the caller has checked: it may take what the machine has."""
     return _load(path, env, own=True)
