@@ -220,6 +220,14 @@ def test_a_study_of_a_user_s_own_and_a_piece_of_a_part(tmp_path):
     assert "Made by perstep sweep queue.yaml" in page.text
 
 
+def test_the_report_of_a_user_s_own_study_is_about_that_study(tmp_path):
+    write_part(tmp_path, "queue", "", claims=[], provenance={"command": "perstep sweep queue.yaml"}, figures=())
+    text = page_of(tmp_path).text
+    assert "Results of queue" in text
+    assert "paper's claims" not in text
+    assert "not run" not in text.lower()
+
+
 def test_a_part_of_several_games(tmp_path):
     folder = write_part(tmp_path, "minatar", "paper", claims=[], figures=("figure_4",))
     for game in ("Breakout", "Freeway"):

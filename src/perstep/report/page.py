@@ -31,24 +31,26 @@ def page(results: Sequence[PartResults], folder: Path) -> str:
     style, script = (
         resources.files("perstep.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js")
     )
-    rows = _claim_rows(results)
     parts = list(dict.fromkeys(each.part for each in results))
-    absent = [name for name in PARTS if not any(belongs(part, name) for part in parts)]
+    of_paper = not parts or any(belongs(part, name) for part in parts for name in PARTS)
+    rows = [row for row in _claim_rows(results) if of_paper or not isinstance(row[0], str)]
+    absent = [name for name in PARTS if of_paper and not any(belongs(part, name) for part in parts)]
+    title = "The paper's claims, measured" if of_paper else f"Results of {', '.join(map(part_title, parts))}"
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", "The paper's claims, measured · perstep"),
+        element("title", f"{title} · perstep"),
         element("style", Markup(style)),
     )
     body = element(
         "body",
-        element("a", "To the claims", href="#claims", class_="skip"),
-        _header(results, rows, parts, absent),
+        element("a", "To the claims", href="#claims", class_="skip") if rows else None,
+        _header(title, results, rows, parts, absent),
         element(
             "main",
-            _claims(results, rows),
+            _claims(results, rows) if rows else None,
             [sections.part(results, part, folder) for part in parts],
             sections.absent(absent, folder),
             sensitivity_section.section(results),
@@ -87,19 +89,24 @@ def _claim_rows(results: Sequence[PartResults]) -> list[tuple[PartResults | str,
 
 
 def _header(
-    results: Sequence[PartResults], rows: list[tuple[PartResults | str, Claim]], parts: list[str], absent: list[str]
+    title: str,
+    results: Sequence[PartResults],
+    rows: list[tuple[PartResults | str, Claim]],
+    parts: list[str],
+    absent: list[str],
 ) -> Markup:
     fullest = [claim.verdict for source, claim in rows if isinstance(source, str) or is_fullest(results, source)]
     counts = Counter(fullest)
     fullest_of = [next(each for each in results if each.part == part) for part in parts]
     scales = ", ".join(part_title(each.part) + (f" ({each.scale} scale)" if each.scale else "") for each in fullest_of)
-    links = [("claims", "Claims"), *((anchor(part), part_title(part)) for part in parts)]
+    links = [("claims", "Claims")] if rows else []
+    links += [(anchor(part), part_title(part)) for part in parts]
     links += [("not-run", "Not run yet")] if absent else []
     links += [("sensitivity", "Sensitivity"), ("timing", "Timing"), ("provenance", "Provenance")]
     items = [element("li", element("a", text, href=f"#{target}")) for target, text in links]
     return element(
         "header",
-        element("h1", "The paper's claims, measured"),
+        element("h1", title),
         element("p", "Average-reward distributional reinforcement learning: ", scales, ".", class_="lead"),
         element("nav", element("ul", items), aria_label="Sections"),
         element(
@@ -110,7 +117,7 @@ def _header(
                 for verdict in VERDICTS
             ],
             class_="counts", role="group", aria_label="Claims by verdict",
-        ),
+        ) if rows else None,
     )  # fmt: skip
 
 
