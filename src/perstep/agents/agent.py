@@ -24,7 +24,7 @@ from perstep.agents.arrays import check_cursor, check_sketch, fill, flatten, put
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
-from perstep.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
+from perstep.block_sums import BlockSums, block_sums_of, expected_sum, new_block_sums, no_block_sums
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
@@ -320,7 +320,12 @@ class Agent(ABC):
         choose = self._chooser(generator, deterministic)
         rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
         return Evaluation(
-            float(rewards.mean()), distribution_in_order(rewards), returns, num_steps, self.config.risk_level
+            float(rewards.mean()),
+            distribution_in_order(rewards),
+            returns,
+            num_steps,
+            self.config.risk_level,
+            block_sums_of(rewards),
         )
 
     def forecast(self, num_steps: int, observation: Any = None, action: Any = None) -> Forecast:
