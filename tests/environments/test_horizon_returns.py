@@ -78,6 +78,16 @@ def test_for_a_deterministic_policy_a_state_is_its_pair() -> None:
     assert state.quantile(LEVELS) == pytest.approx(pair.quantile(LEVELS), abs=1e-9)
 
 
+def test_a_state_counts_the_choice_of_its_action() -> None:
+    """With horizon 1 the return of a state is R − r̄ + v(S′), over actions and next states."""
+    evaluation = garnet(5, 2, 2, 0).evaluate(np.full((5, 2), 0.5))
+    outcomes, value = evaluation.outcomes, evaluation.state_values
+    gained = outcomes.mean[2] - evaluation.average_reward + value[outcomes.next_state[2]]  # (A, K)
+    spread = math.sqrt((0.5 * outcomes.probability[2] * (gained - value[2]) ** 2).sum())
+    found = evaluation.return_distribution(1, 2)
+    assert (found.mean, found.std) == pytest.approx((value[2], spread), rel=1e-4)
+
+
 def test_a_world_without_chance_has_a_sure_return() -> None:
     evaluation = two_loop().evaluate(np.ones(9, int))
     assert evaluation.return_variance(20) == pytest.approx(np.zeros((9, 2)), abs=1e-20)

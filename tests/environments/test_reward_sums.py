@@ -103,7 +103,9 @@ def test_step_by_step_equals_doubling(mdp: FiniteMDP) -> None:
     chain = sums.centred_chain(mdp.outcomes, evaluation.policy, evaluation.average_reward)
     sigma2 = evaluation.asymptotic_variance
     for num_steps in (1, 2, 7, 100, 1001, 123_456):
-        stepped, doubled = sums._by_steps(chain, num_steps, sigma2), sums._by_doubling(chain, num_steps)
+        anywhere = np.full(mdp.num_states, 1.0 / mdp.num_states)
+        stepped = sums._by_steps(chain, num_steps, sigma2, evaluation.stationary, anywhere)
+        doubled = sums._by_doubling(chain, num_steps)
         np.testing.assert_allclose(stepped[0], doubled[0], rtol=1e-9, atol=1e-8)
         np.testing.assert_allclose(stepped[1], doubled[1], rtol=1e-9, atol=1e-7)
 
@@ -135,6 +137,18 @@ def test_many_steps_without_a_loop_over_them() -> None:
     more = 10**12 - 10_000
     assert far.mean - near.mean == pytest.approx(more * evaluation.average_reward, rel=1e-12)
     assert far.variance - near.variance == pytest.approx(more * evaluation.asymptotic_variance, rel=1e-9)
+
+
+def test_states_that_are_never_seen_do_not_count() -> None:
+    """A queue that could hold 2000 customers, and one that could hold 60, earn the same; both are never so long."""
+    forecasts = []
+    for capacity in (60, 2000):
+        queue = service_queue(capacity)
+        evaluation = queue.evaluate(np.minimum(np.arange(capacity + 1), 2))
+        forecasts.append(evaluation.forecast(10**9, start=3))
+    small, large = forecasts
+    assert large.mean == pytest.approx(small.mean, rel=1e-12)
+    assert large.variance == pytest.approx(small.variance, rel=1e-9)
 
 
 def test_the_band_covers_simulated_sums() -> None:

@@ -125,3 +125,25 @@ def test_a_queue_whose_careful_policy_serves_faster() -> None:
     plain = mdp.evaluate(neutral.policy).reward_distribution
     assert careful.cvar > plain.cvar(0.05) + 0.01
     assert careful.average_reward < neutral.average_reward
+
+
+def test_only_reachable_states_and_allowed_actions_count() -> None:
+    """State 2 would be best, but nothing leads there. `wait` is not allowed in the second state."""
+    apart = FiniteMDP(
+        [[[1, 0, 0], [0, 1, 0]], [[0, 1, 0], [1, 0, 0]], [[0, 0, 1], [0, 0, 1]]],
+        [[0.0, 0.0], [1.0, 1.0], [9.0, 9.0]],
+        initial=[1, 0, 0],
+    )
+    solution = apart.solve(risk_level=0.5)
+    assert (solution.cvar, solution.policy[:2].tolist()) == (1.0, [1, 0])
+    assert np.isnan(solution.action_values[2]).all()
+    named = FiniteMDP.from_function(
+        "home",
+        lambda state: ["wait", "go"] if state == "home" else ["go"],
+        lambda state, action: [(1.0, "home" if action == "wait" or state == "away" else "away", float(action == "go"))],
+    )
+    careful = named.solve(risk_level=0.5)
+    assert careful.cvar == 1.0
+    assert named.allowed is not None
+    assert all(named.allowed[state, action] for state, action in enumerate(careful.policy))
+    assert repr(careful).startswith("Solution(risk_level 0.5, cvar 1, average_reward 1, optimum proven within ")

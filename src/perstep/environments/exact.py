@@ -149,6 +149,7 @@ class PolicyEvaluation:
             self.policy,
             self.average_reward,
             self.asymptotic_variance,
+            self.stationary,
             counted,
             first[:, None] * choice,
             steps,

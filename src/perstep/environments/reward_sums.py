@@ -68,6 +68,7 @@ def sum_moments(
     policy: Floats,
     average_reward: float,
     asymptotic_variance: float,
+    stationary: Floats,
     counted: NDArray[np.bool_],
     first: Floats,
     num_steps: int,
@@ -84,19 +85,23 @@ def sum_moments(
         mean=whole.mean[counted],
         square=whole.square[counted],
     )
+    weight = (
+        first[:, :, None] * outcomes.probability
+    )  # (S, A, K), of the first step: its action may be another than the policy's
     if num_steps > 1:
         if num_steps <= counted.sum() or counted.sum() > DOUBLING_UP_TO:
-            f[counted], q[counted] = _by_steps(part, num_steps - 1, asymptotic_variance)
+            second = np.bincount(outcomes.next_state.ravel(), weight.ravel(), counted.size).astype(np.float64)
+            f[counted], q[counted] = _by_steps(
+                part, num_steps - 1, asymptotic_variance, stationary[counted], second[counted]
+            )
         else:
             f[counted], q[counted] = _by_doubling(part, num_steps - 1)
-    # The first step: its action may be another than that of the policy.
-    weight = first[:, :, None] * outcomes.probability  # (S, A, K)
     means, variances = centred_rewards(outcomes, average_reward)
     later, later_square = f[outcomes.next_state], q[outcomes.next_state]
     mean = float((weight * (means + later)).sum())
     square = float((weight * (variances + means**2 + 2.0 * means * later + later_square)).sum())
     variance = square - mean**2
-    rounding = ROUNDING * (square + num_steps * float(part.square.max()))
+    rounding = ROUNDING * (square + num_steps * float(stationary @ whole.square))
     return num_steps * average_reward + mean, variance if variance > rounding else 0.0
 
 
@@ -117,26 +122,39 @@ def _by_doubling(chain: CentredChain, num_steps: int) -> tuple[Floats, Floats]:
         power /= power.sum(axis=1, keepdims=True)  # otherwise each doubling would double the rounding error of the sum
 
 
-def _by_steps(chain: CentredChain, num_steps: int, asymptotic_variance: float) -> tuple[Floats, Floats]:
-    """f and q after `num_steps` steps, one by one, until each period adds the same: nothing to f, period · σ² to q."""
+def _by_steps(
+    chain: CentredChain, num_steps: int, asymptotic_variance: float, stationary: Floats, first: Floats
+) -> tuple[Floats, Floats]:
+    """f and q after `num_steps` steps, one by one, until each period adds the same: nothing to f, period · σ² to q.
+
+    They are right where it counts: for a chain that begins with the distribution `first` (S,). A state that such a chain visits
+    rarely at any time counts little. So states of a large world that are never seen do not decide how many steps are needed.
+    """
     f, q = np.zeros_like(chain.mean), np.zeros_like(chain.mean)
     period = _period(chain.chain)
     blocks, rest = divmod(num_steps, period)
-    before = np.inf
+    forward = chain.chain.T.tocsr()
+    present, ever = first, np.maximum(first, stationary)  # where the chain is; how likely a state was at any time
+    change = np.inf
     with Bar(num_steps, "forecast") as bar:
         for _ in range(rest):
             f, q = _one_step(chain, f, q)
         for block in range(blocks):
-            old_f, old_q = f, q
+            old_f, old_q, old_present, before = f, q, present, change
             for _ in range(period):
                 f, q = _one_step(chain, f, q)
+                present = forward @ present
+                ever = np.maximum(ever, present)
             bar.update(rest + (block + 1) * period)
-            scale = max(float(np.abs(q).max()), period * asymptotic_variance)
-            changes = np.abs(q - old_q - period * asymptotic_variance).max() + np.abs(f - old_f).max() * np.sqrt(scale)
-            ratio = changes / before
-            before = changes
+            scale = float(ever @ np.abs(q)) + period * asymptotic_variance
+            change = float(
+                ever @ np.abs(q - old_q - period * asymptotic_variance)
+                + ever @ np.abs(f - old_f) * np.sqrt(scale)
+                + np.abs(present - old_present) @ np.abs(q)
+            )
+            ratio = change / before
             # Changes fall geometrically, so those to come are this one times ratio / (1 − ratio).
-            if changes * max(1.0, ratio / (1.0 - ratio) if ratio < 1.0 else np.inf) <= FORGOTTEN * scale:
+            if change * max(1.0, ratio / (1.0 - ratio) if ratio < 1.0 else np.inf) <= FORGOTTEN * scale:
                 return f, q + (blocks - 1 - block) * period * asymptotic_variance
     return f, q
 
