@@ -11,6 +11,7 @@ from measuring import in_turns, table
 
 import perstep
 from perstep.agents.agent import Agent
+from perstep.agents.evaluation import Evaluation
 from perstep.environments import (
     access_control,
     garnet,
@@ -37,7 +38,7 @@ LEVELS = (0.1, 0.25, 0.5, 0.9)
 ENOUGH = 0.002
 
 
-def inside(sums: np.ndarray, agent: Agent, num_steps: int) -> float:
+def inside(sums: np.ndarray, agent: Agent | Evaluation, num_steps: int) -> float:
     """The share of the sums in the 90 % band."""
     low, high = agent.forecast(num_steps).interval(0.9)
     return float(np.mean((low <= sums) & (sums <= high)))
@@ -55,10 +56,11 @@ def on_a_table(make: object, steps: int, seed: int) -> list[float]:
 
 
 def in_the_pendulum(steps: int, seed: int) -> list[float]:
-    """The same for tiles, whose sums are consecutive parts of one run of the greedy policy."""
-    agent = perstep.TileQ("perstep/InvertedPendulum-v0", seed=seed).learn(steps, progress=False)
+    """The same for tiles: the forecast of an evaluation, and consecutive parts of another run of the greedy policy."""
+    learner = perstep.TileQ("perstep/InvertedPendulum-v0", seed=seed).learn(steps, progress=False)
     rewards = np.full(2_000_000, np.nan)
-    agent._follow(make_generator(seed, 2), make_generator(seed, 3), rewards.size, True, rewards)
+    learner._follow(make_generator(seed, 7), make_generator(seed, 3), rewards.size, True, rewards)
+    agent = learner.evaluate(1_000_000, deterministic=True)
     rewards = rewards[10_000:]
     parts = {H: rewards[: rewards.size // H * H].reshape(-1, H).sum(axis=1) for H in LENGTHS}
     long = agent.forecast(10**9)

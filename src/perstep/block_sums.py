@@ -49,6 +49,16 @@ def no_block_sums() -> BlockSums:
     return BlockSums(np.zeros((2, 4, 0)), np.zeros(2, np.int64))
 
 
+def block_sums_of(rewards: Floats) -> BlockSums:
+    """Those of rewards in their order, all of one epoch."""
+    sums, k, blocks = new_block_sums(), 0, rewards
+    while blocks.size:
+        pairs = blocks[: blocks.size // 2 * 2].reshape(-1, 2)
+        sums.levels[NOW, :WAITING, k] = blocks.size, blocks.sum(), (np.diff(pairs, axis=1) ** 2).sum()
+        k, blocks = k + 1, pairs.sum(axis=1)
+    return sums
+
+
 @compiled
 def add_up(sums: Any, reward: Any) -> None:
     """Take note of one reward. Two blocks of one size make a block of the next: on average, two levels move."""

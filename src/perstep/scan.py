@@ -23,7 +23,7 @@ LEVEL, LOW, HIGH = 0, 1, 2  # places of the span
 BEST_HERE, BEST_THERE, OLD_TARGETS = 0, 1, 2  # rows of the room
 FIRST_LAID = 128  # steps after which the targets are first laid
 LEAST_REVIEW = 256  # steps between two looks at who wins, or as many as there are entries
-RECENT, DELAY = 3.0, 30.0  # gains have a memory of a third of the steps so far
+RECENT, DELAY = 3.0, 30.0  # a gain has a memory of a third of the steps that moved it
 COARSE = 3  # of so many targets, one less spans all rewards seen, and one is near the winner
 
 
@@ -33,6 +33,7 @@ class Scan(NamedTuple):
     values: Floats  # (S, A, K)
     targets: Floats  # (K,): y
     gains: Floats  # (K,)
+    counts: Floats  # (K,): how often a gain has moved
     room: Floats  # (3, K): memory of one step
     span: Floats  # (3,): τ, the smallest and the largest reward seen
     cursor: NDArray[
@@ -45,6 +46,7 @@ def new_scan(num_states: int, num_actions: int, size: int, level: float, *, chan
     cursor = np.array([0, FIRST_LAID, FIRST_LAID, 0, 0, 0 if changing else 1])
     return Scan(
         np.zeros((num_states, num_actions, size)),
+        np.zeros(size),
         np.zeros(size),
         np.zeros(size),
         np.zeros((3, size)),
@@ -67,7 +69,7 @@ def scan_entry(
         return
     count, tau = scan.targets.shape[0], scan.span[LEVEL]
     here, there = scan.room[BEST_HERE], scan.room[BEST_THERE]
-    targets, gains, estimate = scan.targets, scan.gains, scan.values[state, action]
+    targets, gains, counts, estimate = scan.targets, scan.gains, scan.counts, scan.values[state, action]
     first = scan.values[next_state, 0]
     for k in range(count):
         there[k] = first[k]
@@ -85,12 +87,14 @@ def scan_entry(
             row = scan.values[state, a]
             for k in range(count):
                 here[k] = row[k] if row[k] > here[k] else here[k]
-        rate = RECENT / (scan.cursor[SEEN] + DELAY)
-        rate = rate if scan.cursor[UNBOUNDED] == 1 else max(rate, 1.0 / LONGEST_MEMORY)
+        least = 0.0 if scan.cursor[UNBOUNDED] == 1 else 1.0 / LONGEST_MEMORY
         for k in range(count):
             short = targets[k] - reward
             delta = targets[k] - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
-            gains[k] += rate * delta if here[k] == estimate[k] else 0.0
+            own = here[k] == estimate[k]
+            counts[k] += 1.0 if own else 0.0
+            rate = RECENT / (counts[k] + DELAY)
+            gains[k] += (rate if rate > least else least) * delta if own else 0.0
             estimate[k] += alpha * delta
     else:
         for k in range(count):
@@ -164,6 +168,7 @@ def lay_targets(scan: Any) -> None:
         for a in range(scan.values.shape[1]):
             rearrange(scan.values[s, a], nearest, scan.room[BEST_HERE])
     rearrange(scan.gains, nearest, scan.room[BEST_HERE])
+    rearrange(scan.counts, nearest, scan.room[BEST_HERE])
     scan.cursor[WINNER] = leader
 
 

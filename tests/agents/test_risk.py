@@ -32,9 +32,8 @@ def test_the_scan_is_its_listing():
     run = scan.new_scan(3, 2, 5, TAU)
     run.targets[:], run.gains[:], run.values[:] = np.linspace(-1, 1, 5), rng.normal(size=5), rng.normal(size=(3, 2, 5))
     run.cursor[scan.LAID] = 1
-    Q, gains = run.values.copy(), run.gains.copy()
-    for step in range(200):
-        run.cursor[scan.SEEN] = step
+    Q, gains, counts = run.values.copy(), run.gains.copy(), np.zeros(5)
+    for _ in range(200):
         s, s_next, a = (int(n) for n in rng.integers([3, 3, 2]))
         r, masked, fresh, alpha = float(rng.normal()), rng.random() < 0.1, rng.random() < 0.7, 0.1
         scan.scan_entry(run, s, a, r, s_next, masked, alpha, fresh)
@@ -42,7 +41,8 @@ def test_the_scan_is_its_listing():
             ahead = 0.0 if masked else Q[s_next, :, k].max()
             delta = y - max(y - r, 0.0) / TAU - gains[k] + ahead - Q[s, a, k]
             if fresh and Q[s, a, k] == Q[s, :, k].max():
-                gains[k] += 3 / (step + 30) * delta
+                counts[k] += 1
+                gains[k] += 3 / (counts[k] + 30) * delta
             Q[s, a, k] += alpha * delta
         np.testing.assert_allclose(run.values, Q, rtol=0, atol=1e-12)
         np.testing.assert_allclose(run.gains, gains, rtol=0, atol=1e-12)

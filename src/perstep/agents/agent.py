@@ -25,7 +25,7 @@ from perstep.agents.callbacks import Callback, call, callbacks_of, next_call, wh
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
-from perstep.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
+from perstep.block_sums import BlockSums, block_sums_of, expected_sum, new_block_sums, no_block_sums
 from perstep.budget import claim
 from perstep.config import LearnerConfig, count
 from perstep.distribution import Distribution
@@ -367,7 +367,12 @@ class Agent(ABC):
         choose = self._chooser(generator, deterministic)
         rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
         return Evaluation(
-            float(rewards.mean()), distribution_in_order(rewards), returns, num_steps, self.config.risk_level
+            float(rewards.mean()),
+            distribution_in_order(rewards),
+            returns,
+            num_steps,
+            self.config.risk_level,
+            block_sums_of(rewards),
         )
 
     def forecast(self, num_steps: int, observation: Any = None, action: Any = None) -> Forecast:

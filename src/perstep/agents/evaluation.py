@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.block_sums import BlockSums, block_sums_of, expected_sum
+from perstep.config import count
 from perstep.distribution import Distribution
+from perstep.forecast import Forecast
 from perstep.recording import effective_number
 
 Floats = NDArray[np.float64]
@@ -27,6 +30,8 @@ class Evaluation:
     """The number of steps taken."""
     risk_level: float = 1.0
     """τ of the agent."""
+    block_sums: BlockSums | None = field(default=None, repr=False, compare=False)
+    """How far sums of consecutive rewards vary; None if not all rewards were kept."""
 
     @property
     def objective(self) -> float:
@@ -43,10 +48,22 @@ class Evaluation:
         error = self.average_reward_error
         return f"{self.average_reward:.5g} ± {error:.2g} per step over {self.num_steps:,} steps{episodes}"
 
+    def forecast(self, num_steps: int) -> Forecast:
+        """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation."""
+        num_steps = count("num_steps", num_steps, 1)
+        if self.block_sums is None:
+            raise ValueError(
+                f"A forecast needs all rewards of the evaluation in their order, and of {self.num_steps:,} only a part was kept. "
+                "Evaluate for at most 1,000,000 steps."
+            )
+        return Forecast(num_steps, *expected_sum(self.block_sums, num_steps))
+
     @classmethod
     def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:
         """From the sum of all rewards and those that were kept; places that were not filled are NaN."""
-        return cls(total / num_steps, distribution_in_order(kept[~np.isnan(kept)]), returns, num_steps)
+        rewards = kept[~np.isnan(kept)]
+        sums = block_sums_of(rewards) if rewards.size == num_steps else None
+        return cls(total / num_steps, distribution_in_order(rewards), returns, num_steps, block_sums=sums)
 
 
 def distribution_in_order(rewards: Floats) -> Distribution:
