@@ -18,13 +18,16 @@ def results_of(folder: Path, studies: Iterable[Study] = STUDIES) -> Results:
     return Results(folder, list(studies))
 
 
-def write_returns(results: Results, key: str, curves: list[list[float] | None]) -> None:
-    """The episode returns of all runs of a study, one curve a run."""
+def write_returns(
+    results: Results, key: str, curves: list[list[float] | None], scores: list[float] | None = None
+) -> None:
+    """The episode returns of all runs of a study, one curve a run, and the final scores of the games of each."""
     old = results.studies[key]
     study = results.studies[key] = replace(old, num_runs=len(curves))
     rows = [
         dict.fromkeys(SCHEMA)
         | {"description": study.description(study.tuned), "seed": seed, "average_reward": 0.0, "episode_return": curve}
+        | {"final_scores": scores}
         for seed, curve in zip(study.seeds, curves, strict=True)
     ]
     results.write(study, study.tuned, rows)

@@ -58,6 +58,22 @@ def test_a_seed_is_a_run_and_a_state_goes_on(world):
     assert play(other, steps, seed=3) == expected
 
 
+def test_scores_of_finished_games_are_kept_whatever_the_clipping():
+    env, other = make("ALE/Breakout-v5"), make("ALE/Breakout-v5")
+    env.reset(seed=1)
+    env.action_space.seed(1)
+    over, returned = False, 0.0
+    while not over:
+        _, reward, over, _, info = env.step(env.action_space.sample())
+        returned += reward
+    env.reset()
+    assert env.unwrapped.final_scores == [info["score"]]
+    assert info["score"] >= returned  # a brick is worth 1, 4 or 7 points, and 1 when clipped
+    other.reset(seed=2)
+    assert restore(other, snapshot(env))
+    assert other.unwrapped.final_scores == [info["score"]]
+
+
 def test_a_state_goes_on_however_sticky():
     """The last action belongs to the state: here it is nearly always repeated."""
     env, other = (make("ALE/Breakout-v5", sticky_actions=0.9) for _ in range(2))

@@ -104,6 +104,8 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         self._lives = 0
         self._life_lost = False  # with life_loss="end": the episode has ended, but the game has not
         self._score = 0.0
+        self.final_scores: list[float] = []
+        """The scores of all games that ended so far, in points of the game, whatever `reward_clip` makes of them."""
         self.observation_space = gymnasium.spaces.Box(0, 255, self._seen.shape, np.uint8)
         self.action_space: gymnasium.spaces.Discrete[Any] = gymnasium.spaces.Discrete(len(self._actions))
 
@@ -129,6 +131,8 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         self._score += points
         reward = self._clip(points)
         over, truncated = self._console.game_over(with_truncation=False), self._console.game_truncated()
+        if over or truncated:
+            self.final_scores.append(self._score)
         lives = self._console.lives()
         if lives < self._lives and not over:
             if self.life_loss == "cost":
@@ -159,6 +163,7 @@ class AtariEnv(gymnasium.Env[Any, Any]):
                 "lives": self._lives,
                 "life_lost": self._life_lost,
                 "score": self._score,
+                "final_scores": self.final_scores,
             }
         )
 
@@ -184,6 +189,7 @@ class AtariEnv(gymnasium.Env[Any, Any]):
         self._last = last
         self._seen = np.frombuffer(base64.b64decode(taken["seen"]), np.uint8).reshape(self._seen.shape).copy()
         self._lives, self._life_lost, self._score = int(taken["lives"]), bool(taken["life_lost"]), float(taken["score"])
+        self.final_scores = [float(score) for score in taken.get("final_scores", ())]  # older files have none
 
     def _load(self) -> None:
         """Load the ROM. The emulator's random seed is drawn from our generator."""

@@ -46,3 +46,12 @@ def late_returns(results: Results, study: Study) -> Floats:
     if np.isnan(late).all(axis=1).any():
         raise MissingRuns(f"No episode ended late in a run of {study.name}.")
     return np.asarray(np.nanmean(late, axis=1))
+
+
+def late_scores(results: Results, study: Study) -> Floats | None:
+    """The mean score, in points of the game, of the last tenth of the games of each run. (runs,) None where rewards are not
+    clipped, so that returns are scores, and in files from before scores were kept."""
+    scores = results.runs(study, study.tuned)["final_scores"].to_list()
+    if not all(scores):
+        return None
+    return np.array([np.mean(games[-max(1, len(games) // LATE) :]) for games in scores])

@@ -42,12 +42,17 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     ),  # greedy action in every state at the end, (S,); null without a table of values
     "reward_rate": Curve,  # mean reward in each window, (windows,); in each hundredth of the run if not tuned, (100,)
     "episode_return": Curve,  # mean return of the episodes that ended in each window, NaN if none did; null if no episode ended
+    "final_scores": Curve,  # of every game that ended, in points and in order, (games,); null where rewards are not clipped points
     "trace_steps": pl.List(
         pl.Int64
     ),  # steps at which the quantiles below were recorded, (T,); traced configurations only
     "reward_quantile_trace": Curves,  # θ at those steps, (T, m)
     "return_quantile_trace": Curves,  # Ω of the traced state and action at those steps, (T, n)
 }
+
+
+ADDED = ("final_scores",)
+"""Columns that older files do not have; they are null there."""
 
 
 class MissingRuns(LookupError):
@@ -136,6 +141,8 @@ class Results:
         if not path.exists():
             return None
         frame = read_table(path)
+        absent = [pl.lit(None, SCHEMA[name]).alias(name) for name in ADDED if name not in frame.columns]
+        frame = frame.with_columns(absent)
         if dict(frame.schema) != SCHEMA or frame["seed"].to_list() != study.seeds:
             return None
         return frame if set(frame["description"]) == {study.description(setting)} else None

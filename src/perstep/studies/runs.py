@@ -111,7 +111,8 @@ def run(
         agent.learn(study.steps - agent.steps, progress=False, callback=look, snapshot_at=looks)
         if checkpoint is not None:
             checkpoint.save_end(agent)
-        return row | _kept(agent, study, setting)
+        scores = getattr(world.unwrapped, "final_scores", None) if hasattr(world, "unwrapped") else None
+        return row | _kept(agent, study, setting) | {"final_scores": scores}
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {error}"}
 

@@ -6,13 +6,14 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import polars
 import pytest
 
 import perstep
 from games_samples import level, results_of, write_returns
 from perstep.studies.catalog import ATARI, MINATAR, MINATAR_TUNING
-from perstep.studies.claims.games import claims
-from perstep.studies.game_returns import found_by_game, late_returns
+from perstep.studies.claims.games import claims, tuning_claims
+from perstep.studies.game_returns import found_by_game, late_returns, late_scores
 from perstep.studies.reference import RANDOM_PLAY
 from perstep.studies.results import MissingRuns, Results
 
@@ -69,6 +70,32 @@ def test_the_late_return_is_that_of_the_last_tenth(tmp_path):
     np.testing.assert_array_equal(late_returns(results, results.studies["Breakout/d2-deep-q"]), [2.0, 5.0])
     with pytest.raises(MissingRuns, match="No episode ended late in a run of minatar/Breakout/d3-deep-q"):
         late_returns(results, results.studies["Breakout/d3-deep-q"])
+
+
+def test_scores_in_points_stand_beside_clipped_returns(tmp_path):
+    """Of the last tenth of the games: of 20 games the last two."""
+    results = results_of(tmp_path)
+    write_returns(results, "Breakout/differential-deep-q", [level(1.0)] * 2, scores=[4.0] * 18 + [10.0, 20.0])
+    write_returns(results, "Breakout/d2-deep-q", [level(2.0)] * 2, scores=[40.0])
+    told = claims(results)[0].measured
+    assert "2 an episode against 1 (in points of the game, without clipping: 40 against 15): +1" in told
+
+
+def test_files_from_before_scores_were_kept_are_read(tmp_path):
+    results = results_of(tmp_path)
+    write_returns(results, "Breakout/d2-deep-q", [level(2.0)])
+    study = results.studies["Breakout/d2-deep-q"]
+    path = results.path(study, study.tuned)
+    polars.read_parquet(path).drop("final_scores").write_parquet(path)
+    assert late_returns(results, study).tolist() == [2.0]
+    assert late_scores(results, study) is None
+
+
+def test_the_settings_of_the_tables_are_judged_in_every_game(tmp_path):
+    told = tuning_claims(Results(tmp_path, ATARI))
+    assert len(told) == 9 + 9
+    assert {claim.verdict for claim in told} == {"not run"}
+    assert told[9].says.startswith("in Breakout α = 2e-05, η = 10")
 
 
 def test_a_short_run_says_how_much_of_it_is_late(tmp_path):

@@ -14,7 +14,7 @@ from functools import partial
 
 from perstep.studies.claims import comparison
 from perstep.studies.claims.claim import Claim, Finding, judge
-from perstep.studies.game_returns import late_returns, late_windows
+from perstep.studies.game_returns import late_returns, late_scores, late_windows
 from perstep.studies.notation import label, world_name
 from perstep.studies.results import Results
 from perstep.studies.statistics import mean_difference
@@ -52,6 +52,9 @@ def outperforms(results: Results, ours: Study, theirs: Study) -> Finding:
     covered = late_windows(ours) * ours.window
     span = f"the last {covered:,} steps" if covered < ours.steps else f"all {covered:,} steps"
     numbers = f"over {span} {late.mean():.3g} an episode against {beside.mean():.3g}"
+    points = late_scores(results, ours), late_scores(results, theirs)
+    if points[0] is not None and points[1] is not None:
+        numbers += f" (in points of the game, without clipping: {points[0].mean():.4g} against {points[1].mean():.4g})"
     if min(late.size, beside.size) < 2:
         return Finding(measured=f"{numbers}, but one run cannot tell", holds=None)
     apart = mean_difference(late, beside)
