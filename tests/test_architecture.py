@@ -46,6 +46,7 @@ RANKS = {
     "algorithms": 6,
     "run_view": 6,
     "agents": 7,
+    "world_check": 8,
     "studies": 8,
     "figures": 9,
     "paper": 10,  # the parts of the paper: studies with their figures and claims

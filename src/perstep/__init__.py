@@ -18,6 +18,7 @@ from perstep.algorithms import ALGORITHMS
 from perstep.distribution import Distribution, ThinTail
 from perstep.environments import FiniteMDP, GaussianRewards
 from perstep.schedules import Decay, assumptions
+from perstep.world_check import WorldCheck, check_world
 
 __version__ = "0.1.0"
 
@@ -38,7 +39,9 @@ __all__ = [
     "TDLearning",
     "ThinTail",
     "TileQ",
+    "WorldCheck",
     "assumptions",
+    "check_world",
     "learn_together",
     "load",
     "make_agent",
