@@ -21,7 +21,8 @@ from measuring import console, table
 CAPACITIES = (99, 199, 399, 999)  # 10,000, 40,000, 160,000 and 1,000,000 states
 QUICK = (49, 99)
 TOLERANCE = 1e-6  # of all three, on the span
-PATIENCE = 600  # seconds, after which a peer "did not finish"
+PATIENCE = 300  # seconds, after which a tool is stopped
+MEMORY = 8  # gigabytes, that no tool may exceed
 
 OURS = """
 from perstep.environments import tandem_queue
@@ -69,6 +70,7 @@ COMMON = """
 import json, resource, sys, time
 import numpy as np
 capacity, tolerance, path = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+resource.setrlimit(resource.RLIMIT_DATA, (int(float(sys.argv[4]) * 1e9),) * 2)
 model = np.load(path)
 def report(build, solve, width):
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -76,17 +78,16 @@ def report(build, solve, width):
 """
 
 
-def solved_by(python: str, code: str, capacity: int, path: Path) -> list[float] | None:
-    """Seconds to build and to solve, gigabytes, and the width of the proven interval; None if it did not finish."""
-    command = [python, "-W", "ignore", "-c", COMMON + code, str(capacity), str(TOLERANCE), str(path)]
+def solved_by(python: str, code: str, capacity: int, path: Path) -> list[float] | str:
+    """Seconds to build and to solve, gigabytes, and the width of the proven interval; or why it did not finish."""
+    command = [python, "-W", "ignore", "-c", COMMON + code, str(capacity), str(TOLERANCE), str(path), str(MEMORY)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
-        return None
+        return f"not in {PATIENCE} s"
     line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT")), None)
     if line is None:
-        console.print(done.stderr[-500:])
-        return None
+        return f"not in {MEMORY} GB" if "MemoryError" in done.stderr else f"failed: {done.stderr[-200:]}"
     return list(json.loads(line.removeprefix("RESULT")))
 
 
@@ -115,8 +116,8 @@ def main(quick: bool = False) -> None:
             del mdp, matrix
             for tool, (python, code) in list(tools.items()):
                 found = solved_by(python, code, capacity, path)
-                if found is None:
-                    rows.append((f"{num_states:,}", tool, f"not in {PATIENCE} s", "", "", ""))
+                if isinstance(found, str):
+                    rows.append((f"{num_states:,}", tool, found, "", "", ""))
                     if tool != "perstep":
                         del tools[tool]  # nor with more states
                     continue

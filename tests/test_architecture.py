@@ -55,6 +55,7 @@ RANKS = {
     "algorithms": 6,
     "run_view": 6,
     "agents": 7,
+    "world_check": 8,
     "studies": 8,
     "comparison": 9,
     "figures": 9,

@@ -21,6 +21,7 @@ from perstep.distribution import Distribution, ThinTail
 from perstep.environments import FiniteMDP, GaussianRewards
 from perstep.forecast import Forecast
 from perstep.schedules import Decay, assumptions
+from perstep.world_check import WorldCheck, check_world
 
 __version__ = "0.1.0"
 
@@ -46,7 +47,9 @@ __all__ = [
     "TDLearning",
     "ThinTail",
     "TileQ",
+    "WorldCheck",
     "assumptions",
+    "check_world",
     "compare",
     "learn_together",
     "load",

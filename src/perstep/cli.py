@@ -31,6 +31,7 @@ Reinforcement learning in tasks that never end: the average reward per step and 
   perstep evaluate FOLDER                   evaluate a trained agent, without learning
   perstep reproduce [EXPERIMENT ...]        run the experiments of the paper
   perstep sweep STUDY                       run your own study: a grid of settings, with many runs of each
+  perstep check-world WORLD                 say whether a world is a sound continuing task, and how hard it is
   perstep report FOLDER                     write the results in a folder as one page, with the claims of the paper first
 
   perstep COMMAND --help                    all flags of a command
@@ -44,6 +45,22 @@ WORLDS = {
     "perstep/RedPillBluePill-v0": "two states: steady rewards, or bimodal ones that are better on average (the paper's first)",
     "perstep/TwoLoop-v0": "nine states in two loops: the larger reward takes more steps",
     "perstep/AccessControl-v0": "ten servers and customers of four priorities: which customers to reject",
+    "perstep/AdmissionControl-v0": "a queue with holding costs that may reject customers",
+    "perstep/ServiceQueue-v0": "the service rate of a queue with holding costs",
+    "perstep/TandemQueue-v0": "the first of two queues in a row",
+    "perstep/Routing-v0": "a dispatcher before a fast and a slow server",
+    "perstep/CrissCross-v0": "three classes of customers, two servers: whom to serve first",
+    "perstep/Inventory-v0": "order stock at a fixed cost per order, with lost sales",
+    "perstep/MultiItemInventory-v0": "items that share the cost of an order",
+    "perstep/PerishableStock-v0": "order stock that spoils after three days",
+    "perstep/Maintenance-v0": "run, repair or replace a machine",
+    "perstep/RecyclingRobot-v0": "search, wait or recharge",
+    "perstep/RiverSwim-v0": "swim up a river: random actions almost never reach the large reward",
+    "perstep/LongChain-v0": "every step looks like a loss until the end of the chain is found",
+    "perstep/Catch-v0": "balls fall one after the other, and a paddle catches them",
+    "perstep/CartPole-v0": "a pole that stands up again after a fall, which costs 10",
+    "perstep/MountainCar-v0": "a car that begins again at the top, which earns 100",
+    "perstep/Acrobot-v0": "an acrobot that begins again at the top, which earns 100",
     "perstep/InvertedPendulum-v0": "keep a rod upright (the paper's second)",
     "perstep/PendulumSwingUp-v0": "swing the rod up with a motor that is too weak to lift it directly",
     "perstep/Autoscaling-v0": "how many servers to run for a demand that changes over the day",
@@ -103,7 +120,7 @@ def _run(words: list[str]) -> int:
         return 0
     commands: dict[str, Callable[[list[str]], int]] = {
         "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce, "sweep": sweep,
-        "report": report,
+        "report": report, "check-world": check_world,
     }  # fmt: skip
     if (here := os.getcwd()) not in sys.path:  # behind everything else: a world of one's own is named as my_world:Id
         sys.path.append(here)
@@ -153,6 +170,21 @@ def show_list(words: list[str]) -> int:
         "[dim]The id of any other Gymnasium environment works too. Settings: perstep train ALGORITHM --help[/]"
     )
     return 0
+
+
+def check_world(words: list[str]) -> int:
+    """`perstep check-world ID`."""
+    usage = "perstep check-world WORLD, for example perstep/RiverSwim-v0; the exit code is 1 if something is wrong"
+    if words and words[0] in ("-h", "--help"):
+        print(usage)
+        return 0
+    if len(words) != 1:
+        raise ValueError(f"perstep check-world takes the id of one world, got {len(words)}: {usage}.")
+    import perstep.world_check
+
+    found = perstep.world_check.check_world(words[0])
+    print(found)
+    return 1 if found else 0
 
 
 def train(words: list[str]) -> int:

@@ -42,9 +42,8 @@ Policy = ArrayLike | Callable[[int], Any]
 """Actions (S,), probabilities (S, A), or a function from a state to an action or to probabilities (A,)."""
 
 DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
-THIN_UP_TO = (
-    8.0  # bandwidth / √states; a plane has 1. Above, a factorisation has very many entries, and GMRES is tried first
-)
+THIN_UP_TO = 2.5  # bandwidth / √states; a plane has 1. Above, a factorisation has very many entries, and GMRES is tried first
+GRID_UP_TO = 30.0  # the same; up to here an incomplete factorisation helps GMRES. Above, chains usually mix fast without
 FACTOR_UP_TO = 3e9  # states · bandwidth; above, a sparse factorisation fills the memory
 RARE = 1e-6  # relative to the most frequent state; with an anchor that is visited less often, digits are lost
 WARM_UP_SWEEPS = 100  # of value iteration before the first linear system; they save most rounds of policy iteration
@@ -385,16 +384,14 @@ def _factorised(chain: csr_array) -> Callable[[Floats, bool], Floats]:
 
     system = (eye_array(size) - chain).tocsc()
     bandwidth = _bandwidth(chain)
-    if bandwidth <= THIN_UP_TO * size**0.5:
+    thickness = bandwidth / size**0.5
+    if thickness <= THIN_UP_TO:
         return _direct(system)
+    roughly = _rough_inverse(system) if thickness <= GRID_UP_TO else None
 
     def solve(b: Floats, transposed: bool) -> Floats:
-        x, converged = _krylov(system, b, transposed)
-        if converged:  # most graphs that are not thin mix fast, and then it does
-            return x
-        if size * bandwidth <= FACTOR_UP_TO:
-            return _direct(system)(b, transposed)
-        return _krylov(system, b, transposed, roughly=True)[0]
+        x, converged = _krylov(system, b, transposed, roughly)
+        return x if converged or size * bandwidth > FACTOR_UP_TO else _direct(system)(b, transposed)
 
     return solve
 
@@ -418,17 +415,25 @@ def _bandwidth(chain: csr_array) -> int:
     return int(np.abs(place[edges.row] - place[edges.col]).max(initial=0))
 
 
-def _krylov(system: Any, b: Floats, transposed: bool, roughly: bool = False) -> tuple[Floats, bool]:
-    """The solution by GMRES, and whether it converged; with an incomplete factorisation if `roughly`."""
-    from scipy.sparse.linalg import LinearOperator, gmres, spilu
+def _rough_inverse(system: Any) -> Callable[[Floats, bool], Floats]:
+    """An approximate inverse by an incomplete factorisation."""
+    from scipy.sparse.linalg import spilu
 
-    inverse = None
-    if roughly:
-        factors = spilu(system, drop_tol=1e-3, fill_factor=5, permc_spec="NATURAL", diag_pivot_thresh=0.0)
-        trans = "T" if transposed else "N"
-        inverse = LinearOperator(system.shape, matvec=lambda x: factors.solve(x, trans=trans), dtype=np.float64)
+    factors = spilu(system, drop_tol=1e-2, fill_factor=5, permc_spec="NATURAL", diag_pivot_thresh=0.0)
+    return lambda b, transposed: np.asarray(factors.solve(b, trans="T" if transposed else "N"))
+
+
+def _krylov(
+    system: Any, b: Floats, transposed: bool, roughly: Callable[[Floats, bool], Floats] | None
+) -> tuple[Floats, bool]:
+    """The solution by GMRES, with an approximate inverse if there is one, and whether it converged."""
+    from scipy.sparse.linalg import LinearOperator, gmres
+
     matrix = system.T if transposed else system
-    x, _ = gmres(matrix, b, rtol=1e-13, restart=60, maxiter=6, M=inverse)
+    inverse = None
+    if roughly is not None:
+        inverse = LinearOperator(matrix.shape, matvec=lambda x: roughly(x, transposed), dtype=np.float64)
+    x, _ = gmres(matrix, b, rtol=1e-13, restart=60, maxiter=10, M=inverse)
     return np.asarray(x), bool(np.linalg.norm(matrix @ x - b) <= 1e-11 * np.linalg.norm(b))
 
 
@@ -542,6 +547,58 @@ def end_components(matrix: csr_array, num_actions: int) -> list[Integers]:
             break
         allowed &= ~leaves
     return _grouped(label, np.asarray(allowed.reshape(num_states, num_actions).any(axis=1)))
+
+
+def strongly_connected(matrix: csr_array, num_actions: int) -> bool:
+    """Whether from every state some policy reaches every other: the MDP P (S·A, S) communicates."""
+    from scipy.sparse.csgraph import connected_components
+
+    number, _ = connected_components(_any_action(matrix, num_actions), directed=True, connection="strong")
+    return int(number) == 1
+
+
+def returns_under_every_policy(matrix: csr_array, num_actions: int, initial: Floats, tries: int = 20) -> int | None:
+    """A state that every policy reaches from every state; then every policy has one closed class. None if none was found.
+
+    It is looked for among the likely first states and those that random actions visit often.
+    """
+    num_states = matrix.shape[1]
+    share = np.full(num_states, 1.0 / num_states)
+    backwards = _any_action(matrix, num_actions).T.tocsr()
+    for _ in range(200):
+        share = 0.5 * (share + backwards @ share)
+    for target in dict.fromkeys([*np.argsort(-initial)[:tries].tolist(), *np.argsort(-share)[:tries].tolist()]):
+        avoids = (
+            np.arange(num_states) != target
+        )  # the states from which some policy stays away for ever; too many at first
+        while True:
+            stays = (matrix @ (~avoids).astype(np.float64) == 0.0).reshape(num_states, num_actions).any(axis=1)
+            fewer = avoids & stays
+            if (fewer == avoids).all():
+                break
+            avoids = fewer
+        if not avoids.any():
+            return int(target)
+    return None
+
+
+def fewest_steps(matrix: csr_array, num_actions: int, target: int) -> Floats:
+    """The expected number of steps to `target` under the policy that gets there soonest, by policy iteration. (S,)"""
+    num_states = matrix.shape[1]
+    states = np.arange(num_states)
+    goal = states == target
+    actions = _led_to(goal, np.zeros(num_states, dtype=np.int64), matrix)
+    steps = np.zeros(num_states)
+    others = np.flatnonzero(~goal)
+    for _ in range(MOST_ROUNDS):
+        chain = matrix[states * num_actions + actions]
+        steps[others] = _factorised(chain[others][:, others])(np.ones(others.size), False)
+        after = (matrix @ steps).reshape(num_states, num_actions)
+        better = after.min(axis=1) < after[states, actions] - 1e-9 * (1.0 + steps.max())
+        if not better.any():
+            break
+        actions = np.where(better, after.argmin(axis=1), actions)
+    return steps
 
 
 def solve(outcomes: Outcomes, initial: Floats, tolerance: float = TOLERANCE) -> Solution:
