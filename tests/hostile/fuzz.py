@@ -115,9 +115,11 @@ def replaced(value: Any, rng: random.Random) -> Any:
         if rng.random() < 0.1 and isinstance(inner, dict):
             inner.pop(last, None)
         elif rng.random() < 0.1 and isinstance(inner, dict):
-            inner[rng.choice(("x", "seed", "render_mode", "entry_point"))] = rng.choice(NASTY_JSON)
+            inner[rng.choice(("x", "seed", "render_mode", "entry_point"))] = json.loads(
+                json.dumps(rng.choice(NASTY_JSON))
+            )
         else:
-            inner[last] = rng.choice(NASTY_JSON)
+            inner[last] = json.loads(json.dumps(rng.choice(NASTY_JSON)))
     return value
 
 
