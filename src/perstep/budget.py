@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from perstep.system.memory import available_memory
 
 BUDGET = 1_000_000_000  # bytes that an agent from a file may take beyond the size of its file
+SMALL = 10_000_000  # bytes that every machine has: asking the system takes as long as making a small agent
 UNKNOWN = 2**40  # bytes, where the system does not tell how much memory is available
 FEWER_NUMBERS = "Choose smaller settings."
 
@@ -28,6 +29,8 @@ def claim(num_bytes: int, what: str, remedy: str = FEWER_NUMBERS) -> None:
     """Raise TooLarge if `num_bytes` are more than is left. `what` needs them, and `remedy` says what to do about it."""
     allowance = _ALLOWANCE.get()
     if allowance is None:
+        if num_bytes <= SMALL:
+            return
         free = available_memory()
         if num_bytes > (UNKNOWN if free is None else free):
             there = "" if free is None else f", but {gigabytes(free)} are available"

@@ -188,8 +188,8 @@ def write_table(path: str | os.PathLike[str], frame: polars.DataFrame) -> None:
     frame.write_parquet(content, compression="zstd", compression_level=3, metadata={KEY: (MARK + NO_CHECKSUM).decode()})
     whole = content.getvalue()
     at = whole.rindex(MARK) + len(MARK)
-    with published(path) as draft, open(draft, "wb") as file:
-        file.write(whole[:at] + f"{zlib.crc32(whole):08x}".encode() + whole[at + len(NO_CHECKSUM) :])
+    with published(path) as draft:
+        draft.write_bytes(whole[:at] + f"{zlib.crc32(whole):08x}".encode() + whole[at + len(NO_CHECKSUM) :])
 
 
 def read_table(path: str | os.PathLike[str]) -> polars.DataFrame:

@@ -33,6 +33,8 @@ NASTY_JSON: list[Any] = [
     -1e308, 1e9, "", "x", "d3", "auto", "human", "meta", "θ" * 300, "/etc/passwd", "../../x", f"{EVIL}:make", EVIL, [], [1], [0, 0],
     [-1, 10**12], [[1.0]], [1] * 1000, {}, {"scale": 1}, {"tuple": [1]}, {"array": [1], "dtype": "O"}, {"a": {"b": {}}},
 ]  # fmt: skip
+# A study may name the module of its world, which is then imported (SECURITY.md).
+NASTY_IN_STUDIES = [value for value in NASTY_JSON if EVIL not in str(value)]
 NASTY_NUMBERS = [0, 1, -1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63), 10**12, 255]
 NASTY_FLOATS = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1e9]
 STUDY = """algorithm: [d2-q, differential-q]
@@ -104,8 +106,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(item, (*path, key))
 
 
-def replaced(value: Any, rng: random.Random) -> Any:
-    """A JSON value with one to three entries replaced, doubled or removed."""
+def replaced(value: Any, rng: random.Random, nasty: list[Any] = NASTY_JSON) -> Any:
+    """A JSON value with one to three entries replaced, added or removed."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.choice((1, 1, 2, 3))):
         *way, last = rng.choice(list(places(value)) or [("x",)])
@@ -115,9 +117,11 @@ def replaced(value: Any, rng: random.Random) -> Any:
         if rng.random() < 0.1 and isinstance(inner, dict):
             inner.pop(last, None)
         elif rng.random() < 0.1 and isinstance(inner, dict):
-            inner[rng.choice(("x", "seed", "render_mode", "entry_point"))] = rng.choice(NASTY_JSON)
+            inner[rng.choice(("x", "seed", "render_mode", "entry_point"))] = json.loads(
+                json.dumps(rng.choice(NASTY_JSON))
+            )
         else:
-            inner[last] = rng.choice(NASTY_JSON)
+            inner[last] = json.loads(json.dumps(rng.choice(nasty)))
     return value
 
 
@@ -144,7 +148,8 @@ def mutate_array(array: Any, rng: random.Random) -> Any:
     """An array with other numbers, another shape or another type."""
     kind = rng.randrange(6)
     if kind == 0:
-        return array.astype(rng.choice((np.float32, np.float64, np.int64, np.uint8, np.bool_)))
+        with np.errstate(all="ignore"):
+            return array.astype(rng.choice((np.float32, np.float64, np.int64, np.uint8, np.bool_)))
     if kind == 1:
         return array.ravel()[: rng.randrange(array.size + 1)]
     if kind == 2:
@@ -186,7 +191,7 @@ def mutant(kind: str, sample: Path, rng: random.Random, folder: Path) -> Path:
         ]  # fmt: skip
         storage.write_table(path, rng.choice(change)())
     elif sample.suffix == ".json":
-        path.write_text(json.dumps(replaced(json.loads(sample.read_text()), rng)), encoding="utf-8")
+        path.write_text(json.dumps(replaced(json.loads(sample.read_text()), rng, NASTY_IN_STUDIES)), encoding="utf-8")
     else:
         lines = sample.read_text().splitlines()
         for _ in range(rng.choice((1, 2))):
@@ -206,7 +211,13 @@ def mutant(kind: str, sample: Path, rng: random.Random, folder: Path) -> Path:
                 )
             )
             lines[at] = rng.choice(
-                (f"{key}: {nasty}", f"{key}: {json.dumps(rng.choice(NASTY_JSON))}", lines[at] * 2, "", f"- {lines[at]}")
+                (
+                    f"{key}: {nasty}",
+                    f"{key}: {json.dumps(rng.choice(NASTY_IN_STUDIES))}",
+                    lines[at] * 2,
+                    "",
+                    f"- {lines[at]}",
+                )
             )
         path.write_text("\n".join(lines), encoding="utf-8")
     return path

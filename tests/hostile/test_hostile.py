@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import threading
 import time
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -22,6 +24,7 @@ from perstep.agents.files import checkpoint_before
 from perstep.budget import BUDGET, TooLarge, claim, limited
 from perstep.config import QLearningConfig
 from perstep.studies.engines import process_pool
+from perstep.studies.engines import ray as ray_engine
 from perstep.studies.execution import complete
 from perstep.studies.folder_lock import Busy, locked
 from perstep.studies.results import Results, StudyStopped
@@ -511,3 +514,44 @@ def test_cached_code_that_was_cut_off_is_compiled_again(tmp_path, monkeypatch):
             path.write_bytes(path.read_bytes()[:length])
         assert compiled.compiled(twice)(3) == 6
         assert compiled.compiled(twice)(3) == 6
+
+
+# --- Ray
+
+
+class Lost(Exception):
+    """Stands for an error of Ray."""
+
+
+def ray_with(alive, error=Lost):
+    def get(reference):
+        raise error("gone")
+
+    exceptions = SimpleNamespace(RayError=Lost, LocalRayletDiedError=type("Died", (Lost,), {}))
+    return SimpleNamespace(nodes=lambda: [{"Alive": each} for each in alive], get=get, exceptions=exceptions)
+
+
+def test_a_cluster_without_machines_is_an_error():
+    ray_engine._refuse_without_nodes(ray_with([False, True]))
+    with pytest.raises(ConnectionError, match="All machines of the Ray cluster have died"):
+        ray_engine._refuse_without_nodes(ray_with([False, False]))
+    study = studies_of(SMALL, "s")[1][0]
+    unit = Unit(index=0, study=study, setting=study.settings[0], seeds=(0,))
+    assert ray_engine._rows(ray_with([True]), None, unit)[0]["error"] == "Lost: gone"
+    died = ray_with([True])
+    died.get = ray_with([True], died.exceptions.LocalRayletDiedError).get
+    with pytest.raises(ConnectionError, match="repeat the same command"):
+        ray_engine._rows(died, None, unit)
+
+
+def test_a_ray_of_our_own_has_a_token(monkeypatch):
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    ray_engine._require_token()
+    assert "RAY_AUTH_MODE" not in os.environ  # too late: Ray has read its settings
+    monkeypatch.delitem(sys.modules, "ray")
+    ray_engine._require_token()
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    assert len(os.environ["RAY_AUTH_TOKEN"]) == 64

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -20,6 +22,10 @@ from pathlib import Path
 
 import polars as pl
 
+from perstep import storage
+
+SHARE = 0.3  # of the time of a whole run: a kill comes after this share of it at the latest
+
 STUDY = """algorithm: [d2-q, d3-q]
 world: {world}
 steps: {steps}
@@ -28,12 +34,51 @@ grid: {{step_size: [0.002, 0.02, 0.2], num_quantiles: [5, 10]}}
 """
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "perstep.cli", *words]
+# A process that has loaded the libraries, which takes seconds, and forks one process for every command.
+NURSERY = """
+import json, os, sys
+import perstep.cli, perstep.reproduction, perstep.studies.sweep, perstep.training.flags, rich.table
+
+for world, agent in (("perstep/RedPillBluePill-v0", perstep.QLearning), ("perstep/InvertedPendulum-v0", perstep.ActorCritic)):
+    for rule in ("d2", "d3"):
+        agent(world, rule=rule).learn(20, progress=False)  # compiled
+perstep.QLearning("FrozenLake-v1", rule="d2").learn(20, progress=False)
+print("ready", flush=True)
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        for number in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+        os._exit(perstep.cli.main(json.loads(line)))
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
 
 
-def run(words: list[str]) -> None:
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+class Nursery:
+    """Runs commands, each in a process that begins at once."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", NURSERY],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
+        )  # fmt: skip
+        assert self._line() == "ready"
+
+    def run(self, words: list[str], seconds: float | None = None) -> int | None:
+        """The exit code of a command; None if it was killed after so many seconds, with all processes that it started."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(words).encode() + b"\n")
+        pid = int(self._line())
+        if select.select([self.process.stdout], [], [], seconds)[0]:
+            return int(self._line())
+        os.killpg(pid, signal.SIGKILL)
+        return None if int(self._line()) == -signal.SIGKILL else 0
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().decode().strip()
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -54,41 +99,32 @@ def same_tables(one: Path, other: Path) -> bool:
 
 def same_agents(one: Path, other: Path) -> bool:
     """Whether two runs have the same agent, to the bit."""
-    from perstep import storage
-
     (arrays, about), (others, about_other) = (storage.read(folder / "agent.safetensors") for folder in (one, other))
     equal = all(arrays[name].tobytes() == others[name].tobytes() for name in arrays)
     return equal and arrays.keys() == others.keys() and about == about_other
 
 
 def kill_until_it_ends(
-    words: list[str], kills: int, longest: float, rng: random.Random, check: Callable[[], None]
+    nursery: Nursery, words: list[str], kills: int, longest: float, rng: random.Random, check: Callable[[], None]
 ) -> int:
     """Start a command again and again, killed after random times, `kills` times at most; the last one ends by itself."""
-    for number in range(kills):
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        try:
-            code = process.wait(rng.uniform(0.0, longest))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started: all of them are ours
-            process.wait()
-            check()
-            continue
-        if code:
-            raise SystemExit(f"A command failed with exit code {code} after {number} kills: {' '.join(words)}")
-        return number
-    run(words)
-    check()
-    return kills
+    for number in range(kills + 1):
+        code = nursery.run(words, rng.uniform(0.0, longest) if number < kills else None)
+        check()
+        if code is not None:
+            if code:
+                raise SystemExit(f"A command failed with exit code {code} after {number} kills: {' '.join(words)}")
+            return number
+    raise AssertionError("the last one is not killed")
 
 
-def torture_study(folder: Path, world: str, steps: int, kills: int, rng: random.Random) -> int:
+def torture_study(nursery: Nursery, folder: Path, world: str, steps: int, kills: int, rng: random.Random) -> int:
     """Kill a study; returns the number of kills."""
     file, whole, killed = folder / "study.yaml", folder / "whole", folder / "killed"
     file.write_text(STUDY.format(world=world, steps=steps))
     begin = time.monotonic()
-    run(command("sweep", str(file), "--out", str(whole)))
-    longest = 1.2 * (time.monotonic() - begin)
+    assert nursery.run(["sweep", str(file), "--out", str(whole)]) == 0
+    longest = SHARE * (time.monotonic() - begin)
     seen: dict[str, str] = {}
 
     def check() -> None:
@@ -97,21 +133,21 @@ def torture_study(folder: Path, world: str, steps: int, kills: int, rng: random.
             raise SystemExit(f"Results were lost or made twice: {changed}")
         seen.update(now)
 
-    times = kill_until_it_ends(command("sweep", str(file), "--out", str(killed)), kills, longest, rng, check)
+    times = kill_until_it_ends(nursery, ["sweep", str(file), "--out", str(killed)], kills, longest, rng, check)
     if not same_tables(whole, killed):
         raise SystemExit(f"The results of {world} differ after {times} kills.")
     return times
 
 
-def torture_training(folder: Path, words: list[str], steps: int, kills: int, rng: random.Random) -> int:
+def torture_training(
+    nursery: Nursery, folder: Path, words: list[str], steps: int, kills: int, rng: random.Random
+) -> int:
     """Kill a training; returns the number of kills."""
-    from perstep import storage
-
     whole, killed = folder / "whole", folder / "killed"
-    every = ["--steps", str(steps), "--checkpoint-every", str(max(steps // 40, 1)), "--quiet"]
+    train = ["train", *words, "--steps", str(steps), "--checkpoint-every", str(max(steps // 40, 1)), "--quiet"]
     begin = time.monotonic()
-    run(command("train", *words, *every, "--out", str(whole)))
-    longest, reached = 1.2 * (time.monotonic() - begin), [0]
+    assert nursery.run([*train, "--out", str(whole)]) == 0
+    longest, reached = SHARE * (time.monotonic() - begin), [0]
 
     def check() -> None:
         if (agent := killed / "agent.safetensors").exists():
@@ -120,9 +156,7 @@ def torture_training(folder: Path, words: list[str], steps: int, kills: int, rng
                 raise SystemExit(f"The agent was at step {reached[0]:,}, and is at step {now:,} now.")
             reached[0] = now
 
-    times = kill_until_it_ends(
-        command("train", *words, *every, "--out", str(killed), "--resume"), kills, longest, rng, check
-    )
+    times = kill_until_it_ends(nursery, [*train, "--out", str(killed), "--resume"], kills, longest, rng, check)
     if not same_agents(whole, killed):
         raise SystemExit(f"The agent of {' '.join(words)} differs after {times} kills.")
     return times
@@ -135,16 +169,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--per-run", type=int, default=12, help="kills of one study or training, at most")
     flags = parser.parse_args()
+    nursery = Nursery()
     rng, begin, total, rounds = random.Random(flags.seed), time.monotonic(), 0, 0
     cases: list[Callable[[Path, int], int]] = [
-        lambda folder, kills: torture_study(folder, "perstep/RedPillBluePill-v0", 300_000, kills, rng),
+        lambda folder, kills: torture_study(nursery, folder, "perstep/RedPillBluePill-v0", 300_000, kills, rng),
         lambda folder, kills: torture_training(
-            folder, ["d2-q", "perstep/RedPillBluePill-v0", "--num-quantiles", "10"], 6_000_000, kills, rng
+            nursery, folder, ["d2-q", "perstep/RedPillBluePill-v0", "--num-quantiles", "10"], 6_000_000, kills, rng
         ),
-        lambda folder, kills: torture_training(folder, ["d2-q", "FrozenLake-v1"], 60_000, kills, rng),
-        lambda folder, kills: torture_study(folder, "FrozenLake-v1", 5_000, kills, rng),
+        lambda folder, kills: torture_training(nursery, folder, ["d2-q", "FrozenLake-v1"], 60_000, kills, rng),
+        lambda folder, kills: torture_study(nursery, folder, "FrozenLake-v1", 5_000, kills, rng),
         lambda folder, kills: torture_training(
-            folder, ["d3-actor-critic", "perstep/InvertedPendulum-v0", "--num-quantiles", "5"], 1_000_000, kills, rng
+            nursery,
+            folder,
+            ["d3-actor-critic", "perstep/InvertedPendulum-v0", "--num-quantiles", "5"],
+            1_000_000,
+            kills,
+            rng,
         ),
     ]
     while total < flags.kills and time.monotonic() - begin < flags.seconds:

@@ -285,11 +285,12 @@ def test_a_second_study_in_the_same_folder_is_refused(tmp_path, capsys):
 def test_a_lock_without_its_process_blocks_nobody(tmp_path):
     (tmp_path / LOCK).write_text("process 1 on elsewhere")
     (tmp_path / "d2-q").mkdir()
-    draft = tmp_path / "d2-q" / ".a.parquet.x.part"
+    draft = tmp_path / "d2-q" / ".perstep-0123456789abcdef" / "a.parquet.part"
+    draft.parent.mkdir()
     draft.write_bytes(b"half a file")
     with locked(tmp_path):
         assert (tmp_path / LOCK).read_text().startswith(f"process {os.getpid()} on")
-    assert not draft.exists()
+    assert not draft.parent.exists()
 
 
 # Kills -------------------------------------------------------------------------------------------------------------------

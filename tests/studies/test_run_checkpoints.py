@@ -94,6 +94,7 @@ def test_a_stopped_run_goes_on_and_ends_the_same(study, tmp_path, monkeypatch):
     told = []
     (resumed,) = run_unit(unit_of(study, tmp_path), told.append)
     assert same(resumed, whole)
+    assert not list(tmp_path.rglob("*.before*"))  # of a run that has ended
     assert 0 < told[0] < told[-1] == study.steps
     seen.clear()
     seen.extend([0] * 5)

@@ -72,3 +72,5 @@ class RunCheckpoint:
             else:
                 return
             self._saved = True
+            if ended:  # the one before has a replay, and there may be many runs
+                checkpoint_before(self.path).unlink(missing_ok=True)

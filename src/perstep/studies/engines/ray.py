@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,8 @@ class RayEngine:
 
     def work(self, units: Sequence[Unit]) -> UnitUpdates:
         """The rows of all units: those of a compiled unit together, since its runs are short, the others run by run."""
+        if self.address is None:
+            _require_token()
         ray = _imported()
         tasks = [task for unit in units for task in ([unit] if is_compiled(unit.study, unit.code) else unit.split())]
         with _connected(ray, self.address):
@@ -61,10 +64,14 @@ class RayEngine:
 def _refuse_without_nodes(ray: Any) -> None:
     """Stop if no machine is left: Ray itself would wait for ever for one to come."""
     if not any(node["Alive"] for node in ray.nodes()):
-        raise ConnectionError(
-            "All machines of the Ray cluster have died. All configurations that were published are safe: start a cluster, then "
-            "repeat the same command."
-        )
+        raise _cluster_is_gone()
+
+
+def _cluster_is_gone() -> ConnectionError:
+    return ConnectionError(
+        "All machines of the Ray cluster have died, or this one has. All configurations that were published are safe: start a "
+        "cluster, then repeat the same command."
+    )
 
 
 def _needs(unit: Unit, gpus: float) -> dict[str, Any]:
@@ -80,9 +87,20 @@ def _rows(ray: Any, reference: Any, unit: Unit) -> list[Row]:
     """The rows of a unit. If its worker died in every attempt, that is a failure of the unit, not of the study."""
     try:
         return ray.get(reference)  # type: ignore[no-any-return]
+    except ray.exceptions.LocalRayletDiedError as error:  # every further task would fail, too
+        raise _cluster_is_gone() from error
     except ray.exceptions.RayError as error:
         first = next((line for line in str(error).splitlines() if line.strip()), "")
         return unit.failed(f"{type(error).__name__}: {first.strip()}")
+
+
+def _require_token() -> None:
+    """Let a Ray that is started here serve only who knows a random token: its ports are open on all interfaces (SECURITY.md).
+
+    Ray reads these variables when it is imported. If somebody has imported it before, or has chosen a mode, that stays.
+    """
+    if "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
+        os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(32)
 
 
 def _imported() -> Any:
