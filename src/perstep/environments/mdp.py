@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from perstep.config import number
@@ -37,6 +36,7 @@ from perstep.environments.risk import Frontier
 
 if TYPE_CHECKING:
     import gymnasium
+    import polars
 
 __all__ = ["FiniteMDP", "GaussianRewards"]
 
@@ -287,7 +287,7 @@ class FiniteMDP:
         chosen = self.allowed[np.arange(self.num_states), solution.policy]
         return replace(solution, policy=np.where(chosen, solution.policy, self.allowed.argmax(axis=1)))
 
-    def policy_frame(self, policy: Policy) -> pl.DataFrame:
+    def policy_frame(self, policy: Policy) -> polars.DataFrame:
         """A deterministic policy as a table with names, to print or to write as CSV or Parquet.
 
         It has one row per state. A state that is a tuple has one column for each entry, named if it is a named tuple.
@@ -298,7 +298,9 @@ class FiniteMDP:
             raise ValueError(
                 "policy_frame shows a policy with one action in each state, got probabilities between 0 and 1."
             )
-        return pl.DataFrame(
+        import polars
+
+        return polars.DataFrame(
             {**_state_columns(self.states), "action": _column([self.actions[a] for a in chosen.tolist()])}
         )
 
