@@ -16,10 +16,12 @@ COLOURS = ListedColormap(["#0072B2", "#E69F00", "#BBBBBB"])
 
 
 def main() -> None:
+    """Solve the worlds and draw their actions."""
     figure, panels = plt.subplots(1, 4, figsize=(11, 3.1), layout="constrained")
     pictures = [
         ("routing", routing(20).solve().policy.reshape(21, 21), "slow queue", "fast queue", ["fast", "slow", "reject"]),
-        ("tandem queue", 2 - tandem_queue(20).solve().policy.reshape(21, 21), "second queue", "first queue", ["fast", "slow", "pause"]),
+        ("tandem queue", 2 - tandem_queue(20).solve().policy.reshape(21, 21), "second queue", "first queue",
+         ["fast", "slow", "pause"]),
     ]  # fmt: skip
     network = criss_cross(12).solve().policy.reshape(13, 13, 13)
     pictures += [

@@ -30,8 +30,12 @@ Policy = ArrayLike | Callable[[int], Any]
 """Actions (S,), probabilities (S, A), or a function from a state to an action or to probabilities (A,)."""
 
 DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
-THIN_UP_TO = 2.5  # bandwidth / √states; a plane has 1. Above, a factorisation has very many entries, and GMRES is tried first
-GRID_UP_TO = 30.0  # the same; up to here an incomplete factorisation helps GMRES. Above, chains usually mix fast without
+THIN_UP_TO = (
+    2.5  # bandwidth / √states; a plane has 1. Above, a factorisation has very many entries, and GMRES is tried first
+)
+GRID_UP_TO = (
+    30.0  # the same; up to here an incomplete factorisation helps GMRES. Above, chains usually mix fast without
+)
 FACTOR_UP_TO = 3e9  # states · bandwidth; above, a sparse factorisation fills the memory
 RARE = 1e-6  # relative to the most frequent state; with an anchor that is visited less often, digits are lost
 WARM_UP_SWEEPS = 100  # of value iteration before the first linear system; they save most rounds of policy iteration
