@@ -16,7 +16,7 @@ COLOURS = ListedColormap(["#0072B2", "#E69F00", "#BBBBBB"])
 
 
 def main() -> None:
-    """Draw the best policies of four worlds."""
+    """Solve the worlds and draw their actions."""
     figure, panels = plt.subplots(1, 4, figsize=(11, 3.1), layout="constrained")
     pictures = [
         ("routing", routing(20).solve().policy.reshape(21, 21), "slow queue", "fast queue", ["fast", "slow", "reject"]),

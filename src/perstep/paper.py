@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perstep.errors import unknown
+from perstep.figures import continuing as continuing_figures
 from perstep.figures import defaults as defaults_figures
 from perstep.figures import games as games_figures
 from perstep.figures import pendulum as pendulum_figures
 from perstep.figures import redpill as redpill_figures
 from perstep.figures import theory as theory_figures
 from perstep.figures.paper_figure import PaperFigure
-from perstep.studies import catalog, defaults, theory
+from perstep.studies import catalog, continuing, defaults, theory
 from perstep.studies.claims import games, pendulum, redpill
 from perstep.studies.claims.claim import Claim
 from perstep.studies.confirmation import confirmation
@@ -146,6 +147,13 @@ PARTS = {
         claims=defaults.claims,
         in_brief=tuple(("ours", says) for says in defaults.STATEMENTS),
         measure=defaults.measure,
+    ),
+    "continuing": Part(
+        title="Continuing worlds",
+        about="Beyond the paper: every rule and baseline on tables in 14 continuing worlds, beside rules of practice and the "
+        "optimum.",
+        figures=continuing_figures.FIGURES,
+        measure=continuing.measure,
     ),
 }
 """Name → part, in the order of the paper; what goes beyond it comes last."""

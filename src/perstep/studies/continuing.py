@@ -1,0 +1,139 @@
+"""Every rule and baseline on tables, with no setting of its own, in the continuing worlds; beside rules of practice and optima."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from perstep import environments as worlds
+from perstep.agents import learn_together, make_agent
+from perstep.environments import FiniteMDP
+from perstep.studies.defaults import exactly, quantile_errors, reward_range
+from perstep.studies.statistics import bootstrap, interquartile_mean
+from perstep.studies.study import Scale
+from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, measure_missing, table
+
+OURS = ("differential-q", "d2-q", "d3-q", "rvi-q", "differential-sarsa", "differential-expected-sarsa")
+BASELINES = ("q", "quantile-q", "sarsa", "expected-sarsa", "centered-q")
+ALGORITHMS = (*OURS, *BASELINES)
+STEP_SIZES = (0.01, 0.03, 0.1, 0.3)
+"""Of the baselines, whose steps are constant: each gets the one that is best for it over all worlds. Ours have their defaults."""
+
+EFFORTS = {
+    "smoke": Effort(steps=2_000, runs=1),  # checks that everything runs
+    "small": Effort(steps=100_000, runs=3),
+    "paper": Effort(steps=500_000, runs=5),
+}
+"""Scale → effort; the paper has no such study, so the numbers are ours."""
+
+WORLDS: dict[str, Callable[[], FiniteMDP]] = {
+    "RiverSwim": worlds.river_swim,
+    "Long chain": worlds.long_chain,
+    "Catch": worlds.catch,
+    "Recycling robot": worlds.recycling_robot,
+    "Access control": worlds.access_control,
+    "Admission control": worlds.admission_control,
+    "Service queue": worlds.service_queue,
+    "Tandem queue": worlds.tandem_queue,
+    "Routing": worlds.routing,
+    "Criss-cross": partial(worlds.criss_cross, 4),
+    "Inventory": worlds.inventory,
+    "Multi-item inventory": partial(worlds.multi_item_inventory, 4),
+    "Perishable stock": worlds.perishable_stock,
+    "Maintenance": worlds.maintenance,
+}
+"""Title → world."""
+
+HEURISTIC = "rule of practice"
+"""Stands in the column "algorithm" for the best of a world's heuristics."""
+
+
+def measure_world(title: str, effort: Effort) -> list[Row]:
+    """One row per algorithm and run, and one for the best rule of practice."""
+    mdp = WORLDS[title]()
+    unit = reward_range(mdp)
+    uniform = np.full((mdp.num_states, mdp.num_actions), 1.0 / mdp.num_actions)
+    lowest, best = exactly(mdp, uniform).average_reward, mdp.solve().average_reward
+
+    def score(policy: Floats) -> float:
+        return (exactly(mdp, policy).average_reward - lowest) / (best - lowest)
+
+    rows: list[Row] = []
+    if mdp.heuristics:
+        practice = max(score(np.eye(mdp.num_actions)[policy]) for policy in mdp.heuristics.values())
+        rows.append(
+            {
+                "world": title,
+                "algorithm": HEURISTIC,
+                "step_size": None,
+                "seed": 0,
+                "score": practice,
+                "quantile_error": None,
+            }
+        )
+    for name, step_size in _configurations():
+        own = {} if step_size is None else {"step_size": step_size}
+        agents = [make_agent(name, mdp, seed=seed, **own) for seed in range(effort.runs)]
+        with warnings.catch_warnings():  # doubts about an agent and thin tails: both are measured here
+            warnings.simplefilter("ignore", UserWarning)
+            learn_together(agents, effort.steps, progress=False)
+            for seed, agent in enumerate(agents):
+                behaviour = exactly(mdp, agent.policy()).reward_distribution  # type: ignore[attr-defined]
+                rows.append({
+                    "world": title, "algorithm": name, "step_size": step_size, "seed": seed,
+                    "score": score(agent.policy(deterministic=True)),  # type: ignore[attr-defined]
+                    "quantile_error": float(quantile_errors(agent.reward_distribution, behaviour).max()) / unit,
+                })  # fmt: skip
+    return rows
+
+
+def _configurations() -> list[tuple[str, float | None]]:
+    """Each algorithm with its step size; None for its default."""
+    return [(name, None) for name in OURS] + [(name, step_size) for name in BASELINES for step_size in STEP_SIZES]
+
+
+MEASUREMENTS = tuple(
+    Measurement(name=title.lower().replace(" ", "_"), figure="continuing", measure=partial(measure_world, title))
+    for title in WORLDS
+)
+"""Each writes one table, `<name>.parquet`."""
+
+
+def measure(folder: Path, scale: Scale) -> tuple[int, int]:
+    """Make the missing tables. Returns the number of tables found and the number of tables made."""
+    return measure_missing(folder, scale, MEASUREMENTS, efforts=EFFORTS, title="continuing")
+
+
+def all_worlds(folder: Path) -> pl.DataFrame:
+    """The tables of all worlds as one, each baseline with its best step size. Raises MissingRuns if one is missing."""
+    frame = pl.concat([table(folder, each.name) for each in MEASUREMENTS], how="vertical_relaxed")
+    chosen = [frame.filter(pl.col("algorithm").is_in([*OURS, HEURISTIC]))]
+    for name in BASELINES:
+        tried = [frame.filter((pl.col("algorithm") == name) & (pl.col("step_size") == size)) for size in STEP_SIZES]
+        chosen.append(max(tried, key=lambda part: float(interquartile_mean(_scores(part)))))
+    return pl.concat(chosen)
+
+
+def _scores(runs: pl.DataFrame) -> Floats:
+    """The scores of one algorithm. (runs, worlds)"""
+    return np.array([part["score"].to_list() for part in runs.partition_by("world", maintain_order=True)]).T
+
+
+def summary(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per algorithm, best first: interquartile mean of the scores with its 95 % interval, and the lowest world."""
+    rows = []
+    for name in ALGORITHMS:
+        mine = frame.filter(pl.col("algorithm") == name)
+        middle = bootstrap(interquartile_mean, _scores(mine))
+        means = mine.group_by("world", maintain_order=True).agg(pl.col("score").mean()).sort("score")
+        world, lowest = means.row(0)
+        rows.append({
+            "algorithm": name, "step_size": mine["step_size"][0], "iqm": middle.value, "low": middle.low, "high": middle.high,
+            "lowest": lowest, "lowest_world": world, "quantile_error": mine["quantile_error"].median(),
+        })  # fmt: skip
+    return pl.DataFrame(rows).sort("iqm", descending=True)
