@@ -26,6 +26,7 @@ RANKS = {
     "errors": 0,
     "habits": 0,
     "progress": 0,
+    "registration": 0,
     "system": 0,
     "randomness": 1,
     "quantiles": 1,
@@ -314,3 +315,23 @@ def test_allowed_forms_are_allowed() -> None:
     ]
     for module, source in allowed:
         assert faults(module, source, modules) == []
+
+
+@pytest.mark.parametrize("start", ["import perstep", "from perstep.cli import main; main(['--help'])"])
+def test_the_beginning_waits_for_no_compiler(start: str) -> None:
+    heavy = ("numba", "polars", "matplotlib", "scipy", "torch", "rich", "yaml")
+    script = f"{start}\nimport sys; print('loaded:', *(name for name in {heavy} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("loaded:"), done.stdout
+
+
+def test_the_worlds_are_registered_and_every_public_name_is_found() -> None:
+    import gymnasium
+
+    import perstep
+
+    assert "perstep/TwoLoop-v0" in gymnasium.registry
+    assert all(getattr(perstep, name) is not None for name in perstep.__all__)
+    assert perstep.environments.garnet is not None
+    with pytest.raises(AttributeError, match=r"perstep has no 'Qlearning'\. It has: ALGORITHMS"):
+        perstep.Qlearning  # noqa: B018
