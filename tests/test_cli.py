@@ -450,3 +450,19 @@ def test_a_gif_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytes
         with Image.open(tmp_path / "a.gif") as opened:
             sizes.append(max(opened.size))
     assert sizes == [240, 156, 96] == [12 * (side // 12) for side, _ in GIF_QUALITIES]
+
+
+def test_every_algorithm_can_be_cited(capsys):
+    from perstep.algorithms import ALGORITHMS
+
+    for name, row in ALGORITHMS.items():
+        assert main(["cite", name]) == 0
+        entries = capsys.readouterr().out
+        assert entries.startswith("@software{perstep")
+        assert entries.count("{") == entries.count("}")
+        assert entries.count("@") >= 2, name
+        if "Alg." in row.source:
+            assert "rojas2026" in entries
+    assert main(["cite"]) == 2
+    assert main(["cite", "d3-deepq"]) == 2
+    assert "Did you mean 'd3-deep-q'?" in capsys.readouterr().err

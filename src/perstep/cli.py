@@ -31,6 +31,7 @@ Reinforcement learning in tasks that never end: the average reward per step and 
   perstep evaluate FOLDER                   evaluate a trained agent, without learning
   perstep reproduce [EXPERIMENT ...]        run the experiments of the paper
   perstep sweep STUDY                       run your own study: a grid of settings, with many runs of each
+  perstep cite ALGORITHM                    what to cite for an algorithm, as BibTeX
   perstep check-world WORLD                 say whether a world is a sound continuing task, and how hard it is
   perstep report FOLDER                     write the results in a folder as one page, with the claims of the paper first
 
@@ -120,7 +121,7 @@ def _run(words: list[str]) -> int:
         return 0
     commands: dict[str, Callable[[list[str]], int]] = {
         "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce, "sweep": sweep,
-        "report": report, "check-world": check_world,
+        "report": report, "check-world": check_world, "cite": cite,
     }  # fmt: skip
     if (here := os.getcwd()) not in sys.path:  # behind everything else: a world of one's own is named as my_world:Id
         sys.path.append(here)
@@ -185,6 +186,17 @@ def check_world(words: list[str]) -> int:
     found = perstep.world_check.check_world(words[0])
     print(found)
     return 1 if found else 0
+
+
+def cite(words: list[str]) -> int:
+    """`perstep cite`."""
+    from perstep.algorithms import algorithm
+    from perstep.citations import cite as entries
+
+    if len(words) != 1 or words[0].startswith("-"):
+        raise ValueError(f"perstep cite takes the name of one algorithm, such as d3-deep-q, got {len(words)} words.")
+    print(entries(algorithm(words[0]), sys.modules["perstep"].__version__))
+    return 0
 
 
 def train(words: list[str]) -> int:
