@@ -12,6 +12,7 @@ import os
 import warnings
 from abc import abstractmethod
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -120,6 +121,15 @@ class NetworkAgent(Agent):
             super().save(path)
         finally:
             self._saves_replay = True
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the policy as an ONNX file: a batch `observation` as the world gives it → `action_values` and `action`, numbered
+        from 0. It runs without perstep and PyTorch, with onnxruntime for example."""
+        if Path(path).suffix != ".onnx":
+            raise ValueError(f"A network is exported to a file that ends in .onnx, got {os.fspath(path)!r}.")
+        from perstep.deep.export import export
+
+        export(self._network, Path(path))
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
         """As for every agent. A vector environment is used itself, and learning then goes on from a fresh reset."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+import os
 from abc import abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -30,6 +32,8 @@ from perstep.randomness import Generator, draw
 from perstep.scan import WINNER, Scan, new_scan, no_scan
 
 if TYPE_CHECKING:
+    import polars
+
     from perstep.agents.worlds import World
 
 
@@ -94,6 +98,30 @@ class TabularAgent(Agent):
     def policy(self, deterministic: bool = False) -> Floats:
         """Probabilities of the actions in every state, (S, A), as the agent behaves; with `deterministic`, without chance."""
         return self._chances(slice(None), deterministic)
+
+    def frame(self) -> polars.DataFrame:
+        """What was learnt, one row for each state: its number, its visits, the best action (for Q), and the values."""
+        import polars
+
+        visits, scores = self._run.table.visits, self._run.table.scores  # (S, A)
+        names = getattr(self.mdp, "states", None)
+        columns: dict[str, Any] = {"state": np.arange(self.num_states)}
+        columns |= {"name": list(map(str, names))} if names is not None else {}
+        columns["visits"] = visits.sum(axis=1)
+        if not self._control:
+            return polars.DataFrame({**columns, "value": scores[:, 0]})
+        columns["action"] = scores.argmax(axis=1)
+        return polars.DataFrame({**columns, **{f"value_{a}": scores[:, a] for a in range(self.num_actions)}})
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write `frame()` as a .parquet, .csv or .json file, for programs without perstep."""
+        writers = {".parquet": "write_parquet", ".csv": "write_csv", ".json": "write_json"}
+        if (suffix := Path(path).suffix) not in writers:
+            raise ValueError(
+                f"A table is exported to a file that ends in {', '.join(writers)}, got {os.fspath(path)!r}."
+            )
+        with storage.published(Path(path)) as draft:
+            getattr(self.frame(), writers[suffix])(draft)
 
     @abstractmethod
     def _chances(self, states: Any, deterministic: bool) -> Floats:

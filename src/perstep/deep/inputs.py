@@ -28,10 +28,15 @@ class InputScale:
 
     def standardized(self, kept: NDArray[Any]) -> NDArray[np.float32]:
         """A batch of observations in spreads from the mean, (B, numbers)."""
-        spread = np.sqrt(self.square)
-        spread[spread <= 1e-9 * np.abs(self.mean)] = 1.0  # a number that never changed
-        away = (kept.reshape(len(kept), -1) - self.mean) / spread
+        mean, spread = self.mean_and_spread()
+        away = (kept.reshape(len(kept), -1) - mean) / spread
         return np.clip(away, -FARTHEST, FARTHEST).astype(np.float32)
+
+    def mean_and_spread(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where the numbers are, and how far they spread; 1 for a number that never changed."""
+        spread = np.sqrt(self.square)
+        spread[spread <= 1e-9 * np.abs(self.mean)] = 1.0
+        return self.mean, spread
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays, for a file."""

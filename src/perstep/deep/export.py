@@ -1,0 +1,73 @@
+"""A trained network as an ONNX file: from an observation, as the world gives it, to the values of the actions and the best one."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from perstep.deep.inputs import FARTHEST
+from perstep.deep.learner import NetworkLearner
+from perstep.deep.observations import Observations
+from perstep.storage import published
+
+
+class Deployed(nn.Module):
+    """The online network with all that is around it: the reading of observations, the units, and what the rule reads."""
+
+    def __init__(self, learner: NetworkLearner) -> None:
+        super().__init__()
+        self.online, self.about, self.unit = learner.online, learner.observations, float(learner.unit)
+        self.standardizes = learner.inputs is not None
+        mean, spread = (np.zeros(0), np.zeros(0)) if learner.inputs is None else learner.inputs.mean_and_spread()
+        self.mean, self.spread = (torch.tensor(numbers, dtype=torch.float32) for numbers in (mean, spread))
+
+    def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Observations (B, *shape) → the values of the actions (B, A) and the best actions (B,)."""
+        values = self.unit * self.online.forward(self._read(observation)).mean(dim=-1)
+        return values, values.argmax(dim=-1)
+
+    def _read(self, observation: torch.Tensor) -> torch.Tensor:
+        about: Observations = self.about
+        if about.layout == "discrete":
+            return nn.functional.one_hot(observation.long() - about.start, about.count).float()
+        numbers = observation.float() * about.scale
+        if about.layout == "channels-last":
+            return numbers.permute(0, 3, 1, 2)
+        if about.layout == "plane":
+            return numbers.unsqueeze(1)
+        if about.is_image:
+            return numbers
+        numbers = numbers.flatten(1)
+        if not self.standardizes:
+            return numbers
+        return ((numbers - self.mean) / self.spread).clamp(-FARTHEST, FARTHEST)
+
+
+def export(learner: NetworkLearner, path: Path) -> None:
+    """Publish an ONNX file with the input `observation` and the outputs `action_values` and `action`, for batches of any size."""
+    about = learner.observations
+    example = torch.zeros((2, *about.shape), dtype=getattr(torch, about.dtype))
+    if about.layout == "discrete":
+        example += about.start
+    deployed = Deployed(learner).to("cpu").eval()
+    batch = torch.export.Dim("batch", min=1)
+    quiet = logging.getLogger("torch.onnx")
+    level = quiet.level
+    quiet.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), torch.inference_mode(), published(path) as draft:
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                deployed, (example,), draft, input_names=["observation"], output_names=["action_values", "action"],
+                dynamic_shapes={"observation": {0: batch}}, external_data=False, verbose=False,
+            )  # fmt: skip
+    except ModuleNotFoundError as error:
+        raise ImportError("An export to ONNX needs onnx and onnxscript: pip install 'perstep[onnx]'") from error
+    finally:
+        quiet.setLevel(level)
+        learner.online.to(learner.device)
