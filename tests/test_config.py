@@ -23,6 +23,7 @@ from perstep.config import (
     TileConfig,
     TileQConfig,
 )
+from perstep.config.learner import NEWER_THAN_FILES
 from perstep.errors import UnknownName, unknown
 from perstep.interaction import finite_worlds, motion_worlds
 from perstep.rules import RULES
@@ -366,7 +367,8 @@ def test_json_and_back(config):
 def test_json_is_plain():
     values = ActorCriticConfig(step_size=perstep.Decay(0.5, 0.8), tiles=(4, 5)).to_json()
     assert values["step_size"] == {"scale": 0.5, "power": 0.8}
-    assert list(values) == [field.name for field in dataclasses.fields(ActorCriticConfig)]
+    names = [field.name for field in dataclasses.fields(ActorCriticConfig)]
+    assert list(values) == [name for name in names if name not in NEWER_THAN_FILES]  # which change nothing here
 
 
 def test_lists_become_tuples():

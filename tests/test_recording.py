@@ -32,7 +32,7 @@ def recorded(sequence, window=1, rows=8):
 
 
 def arrays_of(record):
-    return [*record[:-1], *record.sketch]
+    return [*record[:-2], *record.sketch, *record.block_sums]
 
 
 def windows_at_once(length, window, rows):

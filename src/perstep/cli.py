@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -261,7 +262,8 @@ def _show_run(agent: Agent, folder: Path) -> None:
             f"the worst {100 * agent.config.risk_level:g} % of the steps earn {agent.objective:.6g} on average"
         )
     if agent.config.forecast:
-        console.print(str(agent.forecast(FORECAST_STEPS)), highlight=False)
+        with contextlib.suppress(ValueError):  # rewards whose squares are infinite
+            console.print(str(agent.forecast(FORECAST_STEPS)), highlight=False)
     for name in training.FILES:
         if (folder / name).exists() and training.is_current(folder, name):
             console.print(Text(str(folder / name), style="dim"), soft_wrap=True)

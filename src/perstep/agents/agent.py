@@ -393,6 +393,10 @@ class Agent(ABC):
                 f"A first action needs the observation at which it is taken, got the action {action!r} alone."
             )
         mean, variance, mean_error = self._expected_sum(num_steps, observation, action)
+        if not all(map(math.isfinite, (mean, variance, mean_error))):
+            raise ValueError(
+                "What a forecast needs is NaN or infinite here: it learns from squares of rewards. Use smaller rewards."
+            )
         return Forecast(num_steps, mean, variance, mean_error)
 
     def _expected_sum(self, num_steps: int, observation: Any, action: Any) -> tuple[float, float, float]:
