@@ -1,6 +1,6 @@
 """`make bench`: speed as ratios to a peer measured in the same run, and cost against size.
 
-python benchmarks/run.py [tabular] [tiles] [deep] [study] [limits] [baselines] [exact] [--quick]
+python benchmarks/run.py [tabular] [tiles] [deep] [study] [limits] [baselines] [exact] [worlds] [--quick]
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-PARTS = ("tabular", "tiles", "deep", "study", "limits", "baselines", "exact")
+PARTS = ("tabular", "tiles", "deep", "study", "limits", "baselines", "exact", "worlds")
 
 
 def main() -> None:
