@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Literal, final
 
 import gymnasium
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.environments.mdp import FiniteMDP
+from perstep.errors import unknown
 
 
 @final
@@ -76,4 +78,9 @@ def finite_env(world: str, render_mode: Literal["ansi"] | None = None, **paramet
     """The world that the function `world` of `perstep.environments` returns for these parameters."""
     from perstep import environments
 
-    return FiniteMDPEnv(getattr(environments, world)(**parameters), render_mode)
+    make = getattr(environments, world)
+    known = inspect.signature(make).parameters
+    for name in parameters:
+        if name not in known:
+            raise unknown(f"setting of {world}", name, [*known, "render_mode"])
+    return FiniteMDPEnv(make(**parameters), render_mode)
