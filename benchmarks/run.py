@@ -8,7 +8,20 @@ from __future__ import annotations
 import argparse
 import importlib
 
-PARTS = ("tabular", "tiles", "deep", "study", "limits", "baselines", "exact", "worlds", "forecasts", "risk", "learnt", "horizon")
+PARTS = (
+    "tabular",
+    "tiles",
+    "deep",
+    "study",
+    "limits",
+    "baselines",
+    "exact",
+    "worlds",
+    "forecasts",
+    "risk",
+    "learnt",
+    "horizon",
+)
 
 
 def main() -> None:
