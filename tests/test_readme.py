@@ -27,7 +27,7 @@ def test_examples_print_what_is_written_under_them(tmp_path, monkeypatch):
         if printed.getvalue():
             assert printed.getvalue() == following
             compared += 1
-    assert compared == 2
+    assert compared == 3
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\(([\w/.-]+)\)", README))

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numba
@@ -77,6 +78,15 @@ def _recover_from_damage(dispatcher: Any) -> None:
             return None
 
     cache.load_overload = load_or_flush
+
+
+def copied(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
+    """A compiled copy of a function in which some global names mean something else. It has a name of its own, by which its machine
+    code is found on disk again."""
+    name = "_".join([function.__name__, *(getattr(value, "__name__", str(value)) for value in names.values())])
+    copy = FunctionType(function.__code__, {**function.__globals__, **names}, name, function.__defaults__)
+    copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, name, function.__doc__
+    return compiled(copy)
 
 
 def inlined(function: Function) -> Function:

@@ -57,5 +57,5 @@ def test_an_exported_table_is_the_agent_s(tmp_path, suffix):
 def test_prediction_has_one_value_per_state_and_frames_become_pandas(tmp_path):
     pytest.importorskip("pyarrow")
     agent = perstep.TDLearning(two_loop(), np.zeros(9, int), seed=1).learn(500)
-    assert agent.frame().columns == ["state", "visits", "value"]
+    assert agent.frame().columns == ["state", "name", "visits", "value"]
     assert agent.frame().to_pandas()["value"].tolist() == agent.state_values.tolist()

@@ -105,7 +105,7 @@ def test_one_target_from_the_quantiles(tmp_path):
 
 def test_a_level_on_tiles_and_with_networks(tmp_path):
     tiles = perstep.TileQ("perstep/InvertedPendulum-v0", rule="d2", risk_level=0.1, tilings=4, preset="steady", seed=1)
-    tiles.learn(2000)
+    tiles.learn(20_000)
     assert tiles.objective < tiles.average_reward == pytest.approx(tiles.earned_reward, abs=0.5)
     tiles.save(tmp_path / "tiles.safetensors")
     again = perstep.load(tmp_path / "tiles.safetensors")

@@ -344,7 +344,7 @@ def test_snapshots_hold_the_weights():
 
 
 def test_continuous_actions_are_refused():
-    with pytest.raises(TypeError, match="DeepQ needs a Discrete action space, but this world has Box"):
+    with pytest.raises(TypeError, match="DeepQ chooses among numbered actions, but this world has Box"):
         perstep.DeepQ("Pendulum-v1")
 
 

@@ -27,9 +27,8 @@ BREAKOUT = "ALE/Breakout-v5"
 
 
 MISTAKES = {
-    "Pendulum-v1": "DeepQ needs a Discrete action space, but this world has Box(-2.0, 2.0, (1,), float32)",
-    "Blackjack-v1": "this world has Tuple(Discrete(32), Discrete(11), Discrete(2)). Wrap it with",
-    "ALE/Breakot-v5": "no world 'ALE/Breakot-v5'. Did you mean 'ALE/Breakout-v5'?",
+    "Pendulum-v1": "DeepQ chooses among numbered actions, but this world has Box(-2.0, 2.0, (1,), float32)",
+    "ALE/Breakot-v5": "no game of the Arcade Learning Environment 'breakot'. Did you mean 'breakout'?",
     "BreakoutNoFrameskip-v4": "Use 'ALE/Breakout-v5' instead of 'BreakoutNoFrameskip-v4': frame skip",
     "perstep/MinAtar-Brekout-v0": "Did you mean 'perstep/MinAtar-Breakout-v0'?",
     f"{BREAKOUT} --replay-capacity 1e9": "A replay of 1,000,000,000 transitions needs 7",
@@ -234,5 +233,5 @@ def test_a_world_that_is_not_what_it_says(space: gymnasium.Space, observation: o
 
 
 def test_actions_must_be_discrete() -> None:
-    with pytest.raises(TypeError, match="needs a Discrete action space, but this world has Box"):
+    with pytest.raises(TypeError, match="chooses among numbered actions, but this world has Box"):
         perstep.DeepQ("Pendulum-v1")

@@ -103,11 +103,8 @@ def _load(path: str | os.PathLike[str], env: World | None, *, own: bool) -> Agen
     if saved_as in (FORMAT_2, FORMAT_3):
         with _blaming(path):
             arrays = from_format_3(from_format_2(arrays) if saved_as == FORMAT_2 else arrays)
-    arrays = {
-        "rewards.masses": np.zeros(0),
-        "rewards.grid": np.zeros(0),
-        **arrays,
-    }  # files before the rule `categorical`
+    if saved_as != FORMAT:  # before the rule `categorical`
+        arrays = {**arrays, "rewards.masses": np.zeros(0), "rewards.grid": np.zeros(0)}
     with _blaming(path):
         settings, about = dict(metadata["config"]), metadata["world"]
         if saved_as == FORMAT_2 and settings.get("table_size", LARGEST_TABLE) is None:

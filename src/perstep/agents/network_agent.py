@@ -129,7 +129,8 @@ class NetworkAgent(Agent):
             raise ValueError(f"A network is exported to a file that ends in .onnx, got {os.fspath(path)!r}.")
         from perstep.deep.export import export
 
-        export(self._network, Path(path))
+        with storage.published(Path(path)) as draft:
+            export(self._network, draft)
 
     def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
         """As for every agent. A vector environment is used itself, and learning then goes on from a fresh reset."""

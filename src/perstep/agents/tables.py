@@ -164,7 +164,7 @@ class TabularAgent(Agent):
 
     def _advance(self, num_steps: int) -> None:
         if self.mdp is None:
-            announce(finite_worlds.learn_then_act)
+            announce(finite_worlds.LEARN_THEN_ACT[self._learner_number])
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
             return
         learn_in_mdp = finite_worlds.LEARN_IN_MDP[self._learner_number]
@@ -310,8 +310,8 @@ class TableHooks(AgentHooks):
     def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
         agent = self._agent
-        chosen = finite_worlds.learn_then_act(
-            agent._learner_number, agent.config.rule_row.number, agent._behaviour, agent._run, agent._record,
+        chosen = finite_worlds.LEARN_THEN_ACT[agent._learner_number](
+            agent.config.rule_row.number, agent._behaviour, agent._run, agent._record,
             agent._generator, agent.steps, point, agent._actions.one(action), reward, next_point, masked, resume,
         )  # fmt: skip
         agent.steps += 1

@@ -315,7 +315,9 @@ class LearnerConfig:
     def from_json(cls, values: dict[str, Any]) -> Self:
         """The inverse of to_json."""
         plain = {name: Decay(**v) if isinstance(v, dict) else v for name, v in values.items()}
-        return cls.of({"preset": "paper", **plain})  # what an older file does not name is as it was then
+        names = {field.name for field in dataclasses.fields(cls)}
+        newer = {name: nothing for name, nothing in NEWER_THAN_FILES.items() if name in names}
+        return cls.of({"preset": "paper", **newer, **plain})  # what an older file does not name is as it was then
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ from torch import nn
 from perstep.deep.inputs import FARTHEST
 from perstep.deep.learner import NetworkLearner
 from perstep.deep.observations import Observations
-from perstep.storage import published
 
 
 class Deployed(nn.Module):
@@ -49,7 +48,7 @@ class Deployed(nn.Module):
 
 
 def export(learner: NetworkLearner, path: Path) -> None:
-    """Publish an ONNX file with the input `observation` and the outputs `action_values` and `action`, for batches of any size."""
+    """Write an ONNX file with the input `observation` and the outputs `action_values` and `action`, for batches of any size."""
     about = learner.observations
     example = torch.zeros((2, *about.shape), dtype=getattr(torch, about.dtype))
     if about.layout == "discrete":
@@ -60,10 +59,10 @@ def export(learner: NetworkLearner, path: Path) -> None:
     level = quiet.level
     quiet.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings(), torch.inference_mode(), published(path) as draft:
+        with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("ignore")
             torch.onnx.export(
-                deployed, (example,), draft, input_names=["observation"], output_names=["action_values", "action"],
+                deployed, (example,), path, input_names=["observation"], output_names=["action_values", "action"],
                 dynamic_shapes={"observation": {0: batch}}, external_data=False, verbose=False,
             )  # fmt: skip
     except ModuleNotFoundError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perstep import tabular
-from perstep.compiled import compiled, inlined
+from perstep.compiled import compiled, copied, inlined
 from perstep.curiosity import EXPLORING, act_curiously
 from perstep.environments.finite_world import start, step
 from perstep.interaction.behaviour import NO_ACTION
@@ -27,64 +27,88 @@ def act(learner: Any, behaviour: Any, run: Any, state: Any, generator: Any) -> A
     return epsilon_greedy(run.table.scores[state], behaviour.epsilon, generator)
 
 
+# One transition of each learner: it moves its estimates, and the record takes note. Returns A′ where Sarsa has chosen it.
+
+
 @inlined
-def learn_from(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any,
-               action: Any, reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
-    """One transition: the learner moves its estimates, the record takes note. Returns A′ where Sarsa has chosen it."""
-    following = NO_ACTION
-    if learner == tabular.TD:
-        tabular.td_learning(rule, run, clock, state, reward, next_state, masked)
-    elif learner == tabular.Q:
-        felt = reward
-        if run.risk.level < 1.0:
-            felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
-        tabular.q_learning(rule, run, clock, state, action, felt, next_state, masked, generator)
-    elif learner == tabular.SCAN:
-        tabular.scan_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
-    else:
-        if behaviour.bootstrap == SAMPLED:  # before the values move
-            following = act(learner, behaviour, run, next_state, generator)
-        tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
-                               max(following, 0), behaviour.epsilon)  # fmt: skip
+def after_td(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
+             reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
+    """Prediction."""
+    tabular.td_learning(rule, run, clock, state, reward, next_state, masked)
+    note(record, reward, run.rewards, True)
+    return NO_ACTION
+
+
+@inlined
+def after_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
+            reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
+    """Q-learning, also with one target for a risk level."""
+    felt = reward
+    if run.risk.level < 1.0:
+        felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
+    tabular.q_learning(rule, run, clock, state, action, felt, next_state, masked, generator)
     note(record, reward, run.risk.rewards, run.table.mood[EXPLORING] == 0)
+    return NO_ACTION
+
+
+@inlined
+def after_scan(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
+               reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
+    """The scan for a risk level."""
+    tabular.scan_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
+    note(record, reward, run.rewards, run.table.mood[EXPLORING] == 0)
+    return NO_ACTION
+
+
+@inlined
+def after_any_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
+                reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
+    """Q with any bootstrap, and with the average of `rvi`."""
+    following = NO_ACTION
+    if behaviour.bootstrap == SAMPLED:  # before the values move
+        following = act(tabular.ANY_Q, behaviour, run, next_state, generator)
+    tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
+                           max(following, 0), behaviour.epsilon)  # fmt: skip
+    note(record, reward, run.rewards, run.table.mood[EXPLORING] == 0)
     return following
 
 
-def _learning_loop(learner: int) -> Callable[..., None]:
-    """The compiled loop of one learner, whose number is a constant in it: paths of the others would cost a third of the speed."""
-
-    @compiled
-    def learn_in_mdp(rule: Any, world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
-                     clock: Any, num_steps: Any) -> None:  # fmt: skip
-        """Learn for a number of steps in a finite MDP; `place` (2,), the state and the chosen action, moves along."""
-        state, action = place[0], place[1]
-        for t in range(clock, clock + num_steps):
-            if action == NO_ACTION:
-                action = act(learner, behaviour, run, state, generator)
-            reward, next_state = step(world, state, action, generator)
-            action = learn_from(
-                learner, rule, behaviour, run, record, generator, t, state, action, reward, next_state, False
-            )
-            state = next_state
-        place[0], place[1] = state, action
-
-    return learn_in_mdp
+LEARNER, after = tabular.Q, after_q  # in the copies of the two functions below: one of the learners, and its transition
 
 
-LEARN_IN_MDP = {learner: _learning_loop(learner) for learner in (tabular.TD, tabular.Q, tabular.ANY_Q, tabular.SCAN)}
-"""Learner → its compiled loop."""
+def learn_in_mdp(rule: Any, world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
+                 clock: Any, num_steps: Any) -> None:  # fmt: skip
+    """Learn for a number of steps in a finite MDP; `place` (2,), the state and the chosen action, moves along."""
+    state, action = place[0], place[1]
+    for t in range(clock, clock + num_steps):
+        if action == NO_ACTION:
+            action = act(LEARNER, behaviour, run, state, generator)
+        reward, next_state = step(world, state, action, generator)
+        action = after(rule, behaviour, run, record, generator, t, state, action, reward, next_state, False)
+        state = next_state
+    place[0], place[1] = state, action
 
 
-@compiled
-def learn_then_act(learner: Any, rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any,
+def learn_then_act(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any,
                    state: Any, action: Any, reward: Any, next_state: Any, masked: Any, resume_state: Any) -> Any:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action, in one call of compiled code."""
-    following = learn_from(
-        learner, rule, behaviour, run, record, generator, clock, state, action, reward, next_state, masked
-    )
+    following = after(rule, behaviour, run, record, generator, clock, state, action, reward, next_state, masked)
     if following == NO_ACTION or resume_state != next_state:
-        following = act(learner, behaviour, run, resume_state, generator)
+        following = act(LEARNER, behaviour, run, resume_state, generator)
     return following
+
+
+def _of_each(function: Callable[..., Any]) -> dict[int, Callable[..., Any]]:
+    """Learner → the function, compiled with this learner alone. A choice inside would be compiled with all of them, which takes
+    several times as long, and its steps would be slower by a third."""
+    learners = {tabular.TD: after_td, tabular.Q: after_q, tabular.ANY_Q: after_any_q, tabular.SCAN: after_scan}
+    return {learner: copied(function, LEARNER=learner, after=each) for learner, each in learners.items()}
+
+
+LEARN_IN_MDP = _of_each(learn_in_mdp)
+"""Learner → its compiled loop."""
+LEARN_THEN_ACT = _of_each(learn_then_act)
+"""Learner → one step of its loop, for plain loops."""
 
 
 @compiled

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep import linear
-from perstep.compiled import compiled, inlined
+from perstep.compiled import compiled, copied, inlined
 from perstep.environments import motion
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.interaction.sampling import keep
@@ -81,54 +80,72 @@ def epsilon_now(behaviour: Any, clock: Any) -> Any:
     return behaviour.epsilon / (1.0 + clock / behaviour.epsilon_delay)
 
 
+# One transition of each learner: it moves its estimates, and the record takes note. Returns A′ where Sarsa has chosen it.
+
+
 @inlined
-def learn_on_tiles(learner: Any, rule: Any, bootstrap: Any, epsilon: Any, run: Any, record: Any, generator: Any, clock: Any,
-                   action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
-    """One transition: the learner moves its estimates, the record takes note. Returns A′ where Sarsa has chosen it."""
-    following, felt = NO_ACTION, reward
-    if run.risk.level < 1.0:
-        felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
-    if learner == linear.ACTOR_CRITIC:
-        linear.actor_critic(rule, run, clock, action, felt, next_point, masked)
-    else:
-        following = linear.tile_q(rule, run, clock, action, felt, next_point, masked, bootstrap, epsilon, generator)
+def after_actor_critic(rule: Any, bootstrap: Any, epsilon: Any, run: Any, record: Any, generator: Any, clock: Any,
+                       action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
+    """The actor-critic."""
+    linear.actor_critic(rule, run, clock, action, felt_reward(run, reward, clock, masked), next_point, masked)
+    note(record, reward, run.risk.rewards, True)
+    return NO_ACTION
+
+
+@inlined
+def after_tile_q(rule: Any, bootstrap: Any, epsilon: Any, run: Any, record: Any, generator: Any, clock: Any,
+                 action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
+    """Q on tiles."""
+    felt = felt_reward(run, reward, clock, masked)
+    following = linear.tile_q(rule, run, clock, action, felt, next_point, masked, bootstrap, epsilon, generator)
     note(record, reward, run.risk.rewards, True)
     return following
 
 
-def _learning_loop(learner: int) -> Callable[..., None]:
-    """The compiled loop of one learner, whose number is a constant in it: paths of the other would cost a tenth of the speed."""
-
-    @compiled
-    def learn_in_motion(rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, record: Any, generator: Any,
-                        place: Any, clock: Any, num_steps: Any) -> None:  # fmt: skip
-        """Learn for a number of steps in any world of motion. An end is a transition to the next start; a truncation is none."""
-        action = place.counters[CHOSEN]
-        for t in range(clock, clock + num_steps):
-            epsilon = epsilon_now(behaviour, t) if learner == linear.TILE_Q else 0.0
-            if action == NO_ACTION:
-                action = linear.choose(learner, run, epsilon, generator)
-            reward, terminated, truncated = step_motion(world, place, action)
-            if terminated or truncated:
-                note_end(record, place.episode_return[0])
-            if terminated:
-                reward -= ends.reset_cost
-                start_motion(world, place, generator)
-            masked = terminated and ends.mask
-            action = learn_on_tiles(
-                learner, rule, behaviour.bootstrap, epsilon, run, record, generator, t, action, reward,
-                place.observation, masked,
-            )  # fmt: skip
-            if truncated:
-                start_motion(world, place, generator)
-                linear.enter(learner, rule, run, place.observation)
-                action = NO_ACTION
-        place.counters[CHOSEN] = action
-
-    return learn_in_motion
+@inlined
+def felt_reward(run: Any, reward: Any, clock: Any, masked: Any) -> Any:
+    """The reward that the values learn from: another one with a risk level."""
+    felt = reward
+    if run.risk.level < 1.0:
+        felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
+    return felt
 
 
-LEARN_IN_MOTION = {learner: _learning_loop(learner) for learner in (linear.ACTOR_CRITIC, linear.TILE_Q)}
+LEARNER, after = (
+    linear.TILE_Q,
+    after_tile_q,
+)  # in the copies of the function below: one of the learners, and its transition
+
+
+def learn_in_motion(rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, record: Any, generator: Any,
+                    place: Any, clock: Any, num_steps: Any) -> None:  # fmt: skip
+    """Learn for a number of steps in any world of motion. An end is a transition to the next start; a truncation is none."""
+    action = place.counters[CHOSEN]
+    for t in range(clock, clock + num_steps):
+        epsilon = epsilon_now(behaviour, t) if LEARNER == linear.TILE_Q else 0.0
+        if action == NO_ACTION:
+            action = linear.choose(LEARNER, run, epsilon, generator)
+        reward, terminated, truncated = step_motion(world, place, action)
+        if terminated or truncated:
+            note_end(record, place.episode_return[0])
+        if terminated:
+            reward -= ends.reset_cost
+            start_motion(world, place, generator)
+        masked = terminated and ends.mask
+        action = after(
+            rule, behaviour.bootstrap, epsilon, run, record, generator, t, action, reward, place.observation, masked
+        )
+        if truncated:
+            start_motion(world, place, generator)
+            linear.enter(LEARNER, rule, run, place.observation)
+            action = NO_ACTION
+    place.counters[CHOSEN] = action
+
+
+LEARN_IN_MOTION = {
+    learner: copied(learn_in_motion, LEARNER=learner, after=each)
+    for learner, each in ((linear.ACTOR_CRITIC, after_actor_critic), (linear.TILE_Q, after_tile_q))
+}
 """Learner → its compiled loop."""
 
 
@@ -171,10 +188,12 @@ def learn_on_tiles_then_act(
     next_point: Any, masked: Any, jumps: Any, resume: Any,
 ) -> Any:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action, at `resume` if the world jumps there."""
-    following = learn_on_tiles(
-        learner, rule, behaviour.bootstrap, behaviour.epsilon, run, record, generator, clock, action, reward, next_point,
-        masked,
-    )  # fmt: skip
+    if learner == linear.ACTOR_CRITIC:
+        following = after_actor_critic(rule, behaviour.bootstrap, behaviour.epsilon, run, record, generator, clock, action,
+                                       reward, next_point, masked)  # fmt: skip
+    else:
+        following = after_tile_q(rule, behaviour.bootstrap, behaviour.epsilon, run, record, generator, clock, action,
+                                 reward, next_point, masked)  # fmt: skip
     if jumps:
         linear.enter(learner, rule, run, resume)
     if following == NO_ACTION or jumps:
