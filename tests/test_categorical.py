@@ -140,18 +140,6 @@ def test_it_is_saved_and_goes_on_to_the_bit(tmp_path):
         perstep.load(tmp_path / "wrong.safetensors")
 
 
-def test_files_from_before_it_are_loaded(tmp_path):
-    from perstep import storage
-
-    agent = perstep.QLearning(two_loop(), rule="d2", seed=1).learn(100, progress=False)
-    agent.save(tmp_path / "agent.safetensors")
-    arrays, metadata = storage.read(tmp_path / "agent.safetensors")
-    del arrays["rewards.masses"], arrays["rewards.grid"], metadata["config"]["horizon"]
-    storage.write(tmp_path / "older.safetensors", arrays, metadata)
-    again = perstep.load(tmp_path / "older.safetensors").learn(100, progress=False)
-    assert (again.all_action_values == agent.learn(100, progress=False).all_action_values).all()
-
-
 @pytest.mark.defaults
 def test_networks_follow_the_stream_with_it():
     pytest.importorskip("torch")
