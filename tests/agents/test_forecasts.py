@@ -170,3 +170,12 @@ def test_what_is_refused():
         agent.forecast(10, action=1)
     with pytest.raises(ValueError, match="forecast must be True or False"):
         perstep.QLearning(world(), forecast="yes")
+
+
+def test_an_evaluation_forecasts_the_policy_as_it_is():
+    mdp = red_pill_blue_pill()
+    exact = mdp.evaluate([1, 1])
+    found = perstep.TDLearning(mdp, [1, 1], seed=1).evaluate(200_000).forecast(1000)
+    truth = exact.forecast(1000)
+    assert abs(found.mean - truth.mean) < 4 * found.mean_error
+    assert found.variance == pytest.approx(truth.variance, rel=0.2)
