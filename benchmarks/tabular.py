@@ -38,8 +38,8 @@ def against_peers(scale: int) -> None:
     cores = usable_cores()
     for rule, m in CASES:
         steps = (2_000_000 if rule != "d3" else 400_000) // scale
-        crowd = [perstep.QLearning(WORLD, rule=rule, num_quantiles=m, seed=s) for s in range(2 * cores)]
-        one = perstep.QLearning(WORLD, rule=rule, num_quantiles=m)
+        crowd = [perstep.QLearning(WORLD, rule=rule, preset="paper", num_quantiles=m, seed=s) for s in range(2 * cores)]
+        one = perstep.QLearning(WORLD, rule=rule, preset="paper", num_quantiles=m)
         kernel = bare(rule, m, steps)
         one.learn(10), kernel()  # compiled
         literal = 5_000 // min(scale, 5)
@@ -89,7 +89,9 @@ def counting_rewards(scale: int) -> None:
     worlds = {"two distinct rewards": garnet(1, 2, 1, 1), "normal rewards": garnet(1, 2, 1, 1, reward_sd=1.0)}
     for title, mdp in worlds.items():
         without, counted = (
-            perstep.QLearning(mdp, rule="d2", num_quantiles=10).record_every(1000, sketch=on).learn(10_000)
+            perstep.QLearning(mdp, rule="d2", preset="paper", num_quantiles=10)
+            .record_every(1000, sketch=on)
+            .learn(10_000)
             for on in (False, True)
         )
         off, on = in_turns(
@@ -106,9 +108,21 @@ def against_size(scale: int) -> None:
     steps = 1_000_000 // scale
     rows = []
     for title, cases in (
-        ("d2, m", [(m, perstep.QLearning(WORLD, rule="d2", num_quantiles=m)) for m in (10, 50, 100, 200, 400)]),
-        ("d3, n", [(n, perstep.QLearning(WORLD, rule="d3", num_quantiles=n)) for n in (10, 25, 50, 100, 200)]),
-        ("d2, states", [(s, perstep.QLearning(garnet(s, 2, 3, seed=1), rule="d2")) for s in (10, 100, 300, 1000)]),
+        (
+            "d2, m",
+            [
+                (m, perstep.QLearning(WORLD, rule="d2", preset="paper", num_quantiles=m))
+                for m in (10, 50, 100, 200, 400)
+            ],
+        ),
+        (
+            "d3, n",
+            [(n, perstep.QLearning(WORLD, rule="d3", preset="paper", num_quantiles=n)) for n in (10, 25, 50, 100, 200)],
+        ),
+        (
+            "d2, states",
+            [(s, perstep.QLearning(garnet(s, 2, 3, seed=1), rule="d2", preset="paper")) for s in (10, 100, 300, 1000)],
+        ),
     ):
         for _, agent in cases:
             agent.learn(1000, progress=False)

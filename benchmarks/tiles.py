@@ -23,7 +23,9 @@ def against_numpy(scale: int) -> None:
     cores = usable_cores()
     for rule, m in CASES:
         steps = (400_000 if rule != "d3" else 100_000) // scale
-        crowd = [perstep.ActorCritic(WORLD, rule=rule, num_quantiles=m, seed=s) for s in range(2 * cores)]
+        crowd = [
+            perstep.ActorCritic(WORLD, rule=rule, preset="paper", num_quantiles=m, seed=s) for s in range(2 * cores)
+        ]
         crowd[0].learn(10)
         literal = 3_000 // min(scale, 3)
         ours, theirs = in_turns(

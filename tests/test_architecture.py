@@ -336,3 +336,5 @@ def test_the_worlds_are_registered_and_every_public_name_is_found() -> None:
     assert perstep.environments.garnet is not None
     with pytest.raises(AttributeError, match=r"perstep has no 'Qlearning'\. It has: ALGORITHMS"):
         perstep.Qlearning  # noqa: B018
+    with pytest.raises(AttributeError, match=r"Use perstep\.DeepQ\(env\)"):
+        perstep.DQN  # noqa: B018

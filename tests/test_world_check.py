@@ -99,3 +99,21 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Nothing is wrong." in capsys.readouterr().out
     assert main(["check-world", "CartPole-v1"]) == 1
     assert main(["check-world"]) != 0
+
+
+def test_what_no_agent_can_use_is_said():
+    assert "gymnasium.wrappers.DiscretizeAction" in str(perstep.check_world("MountainCarContinuous-v0", 20))
+
+    class OldStep(gymnasium.Env):
+        observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action):
+            return 0, 0.0, False, {}
+
+    assert "got 4 values" in str(perstep.check_world(OldStep()))
+    with pytest.raises(TypeError, match=r"not its class: check_world\(OldStep\(\)\)"):
+        perstep.check_world(OldStep)

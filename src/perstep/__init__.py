@@ -99,7 +99,10 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and importlib.util.find_spec(f"perstep.{name}") is not None:
         found = importlib.import_module(f"perstep.{name}")
     else:
-        raise AttributeError(f"perstep has no {name!r}. It has: {', '.join(__all__)}.")
+        from perstep.habits import CLASSES
+
+        hint = f" {CLASSES[name]}" if name in CLASSES else ""
+        raise AttributeError(f"perstep has no {name!r}.{hint} It has: {', '.join(__all__)}.")
     globals()[name] = found
     return found
 

@@ -50,7 +50,7 @@ def no_block_sums() -> BlockSums:
 
 
 def block_sums_of(rewards: Floats) -> BlockSums:
-    """Those of rewards in their order, all of one epoch. The first tenth is left out: the way from the start is not the long run."""
+    """Those of rewards in their order, in one epoch. The first tenth is left out: the way from the start is not the long run."""
     sums, k, blocks = new_block_sums(), 0, rewards[rewards.size // 10 :]
     while blocks.size:
         pairs = blocks[: blocks.size // 2 * 2].reshape(-1, 2)

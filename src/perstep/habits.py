@@ -66,6 +66,16 @@ METHODS: Mapping[str, str] = {
 """Methods and attributes of agents elsewhere."""
 
 
+CLASSES: Mapping[str, str] = {
+    "DQN": "Use perstep.DeepQ(env), or with a discount alone perstep.make_agent('dqn', env).",
+    "QRDQN": "Use perstep.DeepQ(env, rule='d3'), or with a discount alone perstep.make_agent('qr-dqn', env).",
+    "PPO": "Use perstep.ActorCritic(env) for boxes of a few numbers, perstep.DeepQ(env) for images and long vectors.",
+    "A2C": "Use perstep.ActorCritic(env) for boxes of a few numbers, perstep.DeepQ(env) for images and long vectors.",
+    "SAC": "There are no continuous actions: wrap the world in gymnasium.wrappers.DiscretizeAction and use perstep.DeepQ(env).",
+}
+"""Classes of other libraries."""
+
+
 def instead_of(name: str, known: Iterable[str]) -> str | None:
     """A sentence about a setting of another library; None for a name that means nothing here."""
     if (ours := SETTINGS.get(name, "")) in known:

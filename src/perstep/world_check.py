@@ -13,7 +13,9 @@ from perstep.distribution import Floats
 from perstep.environments import FiniteMDP, FiniteMDPEnv
 from perstep.environments.exact import end_components, fewest_steps, returns_under_every_policy, strongly_connected
 from perstep.environments.outcomes import transition_matrix
+from perstep.environments.spaces import discrete_actions
 from perstep.environments.world_state import restore, snapshot, time_limit
+from perstep.interaction.gymnasium_worlds import first_observation, whole_step
 
 DIAMETER_UP_TO = 100  # states
 MIXING_UP_TO = 500  # states
@@ -41,9 +43,19 @@ def check_world(env: Any, num_steps: int = 1000, seed: int = 0) -> WorldCheck:
     steps = count("num_steps", num_steps, 1)
     own = isinstance(env, str | FiniteMDP)
     made = FiniteMDPEnv(env) if isinstance(env, FiniteMDP) else make(env) if isinstance(env, str) else env
+    if isinstance(made, type):
+        raise TypeError(f"check_world takes an environment, not its class: check_world({made.__name__}()).")
     found = WorldCheck()
     try:
+        discrete_actions(made.action_space, "An agent")
+    except TypeError as error:
+        found.append(Doubt("actions", str(error)))
+    try:
         _check_life(made, steps, seed, found)
+    except TypeError as error:
+        if not str(error).startswith(("step()", "reset()")):
+            raise
+        found.append(Doubt("interface", str(error)))
     finally:
         if own:
             made.close()
@@ -64,15 +76,15 @@ class _Life:
         self.num_terminated = self.num_truncated = 0
         self.first_end = 0
         if seed is not None:
-            self.observations.append(env.reset(seed=seed)[0])
+            self.observations.append(first_observation(env, seed))
         for step in range(steps):
-            observation, reward, terminated, truncated, _ = env.step(actions[step])
+            observation, reward, terminated, truncated, _ = whole_step(env.step(actions[step]))
             self.rewards.append(reward)
             self.num_terminated += bool(terminated)
             self.num_truncated += bool(truncated and not terminated)
             if terminated or truncated:
                 self.first_end = self.first_end or step + 1
-                observation, _ = env.reset()
+                observation = first_observation(env, None)
             self.observations.append(observation)
 
     def differs_from(self, other: _Life) -> int | None:

@@ -162,7 +162,7 @@ def test_what_is_refused():
     agent = perstep.QLearning(world(), forecast=True, seed=1)
     with pytest.raises(ValueError, match="Call learn first"):
         agent.forecast(10)
-    agent.learn(100)
+    agent.learn(1000)
     for bad in (0, -3, 2.5, True, "ten"):
         with pytest.raises(ValueError, match="num_steps must be a whole number of at least 1"):
             agent.forecast(bad)

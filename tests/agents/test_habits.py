@@ -34,7 +34,9 @@ def test_methods_of_other_libraries_are_known(name):
 def test_arguments_of_learn_elsewhere_are_known():
     agent = perstep.QLearning(two_loop())
     with pytest.raises(TypeError, match="It is called num_steps"):
-        agent.learn(num_steps=10, total_timesteps=10)
+        agent.learn(total_timesteps=10)
+    with pytest.raises(TypeError, match="expects a number of steps"):
+        agent.learn()
     assert agent.learn(1e3).steps == 1000
     assert agent.evaluate(1e2).num_steps == 100
     with pytest.raises(ValueError, match=r"whole number of at least 0, got 0\.5"):

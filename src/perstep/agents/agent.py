@@ -57,6 +57,7 @@ FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world m
 PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
 LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
 LONGEST_EVALUATION = 10**10  # steps: an hour or more
+LEAST_EXPERIENCE = 1_000  # steps before a forecast
 KEPT_REWARDS = 1_000_000  # rewards that an evaluation keeps, evenly spaced in time
 
 
@@ -172,7 +173,7 @@ class Agent(ABC):
 
     def learn(
         self,
-        num_steps: int,
+        num_steps: float | None = None,
         *,
         progress: bool | None = None,
         callback: Callback | Iterable[Callback] | None = None,
@@ -188,6 +189,8 @@ class Agent(ABC):
         """
         for name in elsewhere:
             raise TypeError(f"learn has no argument {name!r}. {LEARN_ARGUMENTS.get(name, 'See help(agent.learn).')}")
+        if num_steps is None:
+            raise TypeError("learn expects a number of steps: learn(100_000).")
         with _alone(self):
             self._learn(whole("num_steps", num_steps, 0), progress, callbacks_of(callback), snapshot_at)
         if not self.may_diverge and (found := self.check()):
@@ -381,13 +384,15 @@ class Agent(ABC):
         On a table: if the agent stops exploring and learning; from an `observation` (and with a first `action`), or from anywhere
         in the long run. On tiles and with networks: as the agent behaved of late, from anywhere.
         """
-        num_steps = count("num_steps", num_steps, 1)
+        num_steps = whole("num_steps", num_steps, 1)
         if not self.config.forecast:
             raise ValueError(
                 f"This agent does not learn what a forecast needs. Give {type(self).__name__} the setting forecast=True."
             )
-        if not self.steps:
-            raise ValueError("There is nothing to forecast from before the first step. Call learn first.")
+        if self.steps < LEAST_EXPERIENCE:
+            raise ValueError(
+                f"There is too little to forecast from: {self.steps:,} steps, of at least {LEAST_EXPERIENCE:,}. Call learn first."
+            )
         if observation is None and action is not None:
             raise ValueError(
                 f"A first action needs the observation at which it is taken, got the action {action!r} alone."

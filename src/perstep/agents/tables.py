@@ -148,6 +148,11 @@ class TabularAgent(Agent):
         return values
 
     def _expected_sum(self, num_steps: int, observation: Any, action: Any) -> tuple[float, float, float]:
+        if self._learner_number == tabular.SCAN:
+            raise ValueError(
+                "A scan for a risk level moves between many policies while it learns, which a forecast cannot follow. Forecast the "
+                "policy as it is: agent.evaluate(1_000_000, deterministic=True).forecast(num_steps)."
+            )
         if not self._foresees:
             return super()._expected_sum(num_steps, observation, action)
         if observation is None:
