@@ -35,7 +35,7 @@ def test_arguments_of_learn_elsewhere_are_known():
     agent = perstep.QLearning(two_loop())
     with pytest.raises(TypeError, match="It is called num_steps"):
         agent.learn(total_timesteps=10)
-    with pytest.raises(TypeError, match="expects a number of steps"):
+    with pytest.raises(ValueError, match="num_steps must be a whole number of at least 0, got None"):
         agent.learn()
     assert agent.learn(1e3).steps == 1000
     assert agent.evaluate(1e2).num_steps == 100

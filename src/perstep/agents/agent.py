@@ -189,8 +189,6 @@ class Agent(ABC):
         """
         for name in elsewhere:
             raise TypeError(f"learn has no argument {name!r}. {LEARN_ARGUMENTS.get(name, 'See help(agent.learn).')}")
-        if num_steps is None:
-            raise TypeError("learn expects a number of steps: learn(100_000).")
         with _alone(self):
             self._learn(whole("num_steps", num_steps, 0), progress, callbacks_of(callback), snapshot_at)
         if not self.may_diverge and (found := self.check()):
