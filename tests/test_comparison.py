@@ -43,6 +43,11 @@ def test_what_cannot_be_compared_is_refused(given):
         perstep.compare(given)
 
 
+def test_what_is_no_agent_is_refused_by_name():
+    with pytest.raises(TypeError, match="got Evaluation as 'b'"):
+        perstep.compare({"a": agents()["red"], "b": agents()["red"].evaluate(100)})
+
+
 def test_pictures_of_answers(tmp_path):
     found = perstep.compare(agents(), num_steps=100, seeds=3)
     mdp = two_loop()

@@ -99,6 +99,9 @@ def compare(
             "compare expects two or more agents by name, as in perstep.compare({'d2': first, 'd3': second}), "
             f"got {type(agents).__name__ if not isinstance(agents, Mapping) else f'{len(agents)} agent'}."
         )
+    for name, agent in agents.items():
+        if not callable(getattr(agent, "evaluate", None)):
+            raise TypeError(f"compare expects agents, got {type(agent).__name__} as {name!r}.")
     number = count("seeds", seeds, 2)
     scores = np.zeros((len(agents), number))
     with Bar(number * len(agents), "compare") as bar:

@@ -92,6 +92,13 @@ def test_what_is_no_callback_is_refused():
         perstep.EvalCallback(0)
 
 
+def test_a_callback_needs_no_environment():
+    import gymnasium
+
+    with pytest.raises(TypeError, match="EvalCallback needs no environment"):
+        perstep.EvalCallback(gymnasium.make("FrozenLake-v1"))
+
+
 def test_the_flags_of_the_command_line_know_them_too(capsys):
     from perstep.cli import main
 

@@ -108,6 +108,9 @@ def test_a_level_outside_gets_a_sentence(level: Any) -> None:
 
 def test_frontier() -> None:
     mdp = red_pill_blue_pill()
+    with pytest.raises(ValueError, match="at least one risk level"):
+        mdp.frontier([])
+    assert mdp.frontier(0.5).risk_levels.tolist() == [0.5]  # type: ignore[arg-type]
     frontier = mdp.frontier([1.0, 0.5, 0.9])
     assert frontier.risk_levels.tolist() == [0.5, 0.9, 1.0]
     assert frontier.average_rewards == pytest.approx([-0.7, -0.6, -0.6], abs=1e-6)

@@ -177,3 +177,16 @@ def test_a_pole_that_stands_up_again_is_compiled_and_learnt() -> None:
     assert isinstance(Teleport(gymnasium.make("CartPole-v1")).spec, gymnasium.envs.registration.EnvSpec)
     wrapped = perstep.TileQ(Teleport(gymnasium.make("CartPole-v1")), low=[-2.4, -5, -0.21, -4], high=[2.4, 5, 0.21, 4])
     assert wrapped.compiled_world is None  # a time limit inside: not the same world
+
+
+def test_a_world_far_into_an_episode_is_restored():
+    from perstep.environments.world_state import restore, snapshot
+
+    env = gymnasium.make("MountainCar-v0", max_episode_steps=5000)
+    env.reset(seed=1)
+    for _ in range(2000):
+        env.step(1)
+    taken = snapshot(env)
+    env.reset(seed=2)
+    assert restore(env, taken)
+    assert snapshot(env) == taken

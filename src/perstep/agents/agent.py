@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from perstep import rules, storage
 from perstep.agents.arrays import check_cursor, check_masses, check_sketch, fill, flatten, put
-from perstep.agents.callbacks import Callback, call, callbacks_of, next_call, whole
+from perstep.agents.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, open_world
 from perstep.block_sums import BlockSums, block_sums_of, expected_sum, new_block_sums, no_block_sums
 from perstep.budget import claim
 from perstep.config import LearnerConfig, count
+from perstep.config.checks import whole
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
 from perstep.forecast import Forecast

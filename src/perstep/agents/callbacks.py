@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from perstep.config import count
+from perstep.config.checks import whole
 
 if TYPE_CHECKING:
     from perstep.agents.evaluation import Evaluation
@@ -18,6 +18,10 @@ class EveryCallback(ABC):
     """Called during `learn` whenever the number of steps reaches a multiple of `every`. Learning stops if it returns False."""
 
     def __init__(self, every: int) -> None:
+        if hasattr(every, "step"):
+            raise TypeError(
+                f"{type(self).__name__} needs no environment, the agent's own is copied: give the number of steps between two calls."
+            )
         self.every = whole("every", every, 1)
 
     @abstractmethod
@@ -95,11 +99,6 @@ class CheckpointCallback(EveryCallback):
             for old in self.saved[: -self.keep]:
                 old.unlink(missing_ok=True)
             self.saved = self.saved[-self.keep :]
-
-
-def whole(name: str, value: object, least: int, most: int | None = None) -> int:
-    """A number of steps, also as 1e6."""
-    return count(name, int(value) if isinstance(value, float) and value.is_integer() else value, least, most)
 
 
 def callbacks_of(given: Callback | Iterable[Callback] | None) -> list[Callback]:

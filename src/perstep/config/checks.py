@@ -30,6 +30,11 @@ def count(name: str, value: object, least: int, most: int | None = None) -> int:
     return int(value)
 
 
+def whole(name: str, value: object, least: int, most: int | None = None) -> int:
+    """A number of steps, also as 1e6."""
+    return count(name, int(value) if isinstance(value, float) and value.is_integer() else value, least, most)
+
+
 def choice(name: str, value: object, known: Iterable[str]) -> None:
     """Refuse `value` unless it is one of the known names."""
     if not isinstance(value, str) or value not in known:

@@ -275,7 +275,9 @@ class FiniteMDP:
 
     def frontier(self, risk_levels: Sequence[float] | Floats = risk.LEVELS) -> Frontier:
         """The best policy at each risk level, from the few worst steps to the mean, and what its care costs in the mean."""
-        levels = [number("risk_levels", level, 0.0, 1.0, above=True) for level in risk_levels]
+        levels = [number("risk_levels", level, 0.0, 1.0, above=True) for level in np.atleast_1d(risk_levels).tolist()]
+        if not levels:
+            raise ValueError("A frontier needs at least one risk level, such as [0.1, 0.5, 1.0], got none.")
         with self._naming_states():
             frontier = risk.frontier(self.outcomes, self.initial, levels)
         return replace(frontier, solutions=tuple(map(self._allowed_only, frontier.solutions)))

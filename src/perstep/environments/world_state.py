@@ -130,7 +130,7 @@ def restore(env: Any, taken: dict[str, Any]) -> bool:
 
 
 PLAIN = (bool, int, float, str, np.generic)
-LONGEST = 1_000  # items of a list that are looked at
+LONGEST_LIST = 1_000  # items that are looked at
 
 
 def fingerprint(env: Any) -> int:
@@ -143,7 +143,7 @@ def fingerprint(env: Any) -> int:
                 text = repr(value.bit_generator.state).encode()
             elif isinstance(value, np.ndarray) and value.dtype != object:
                 text = value.tobytes()
-            elif isinstance(value, PLAIN) or (isinstance(value, list | tuple | deque) and len(value) <= LONGEST):
+            elif isinstance(value, PLAIN) or (isinstance(value, list | tuple | deque) and len(value) <= LONGEST_LIST):
                 text = repr(value).encode()
             else:
                 continue
