@@ -20,7 +20,7 @@ class EveryCallback(ABC):
     def __init__(self, every: int) -> None:
         if hasattr(every, "step"):
             raise TypeError(
-                f"{type(self).__name__} needs no environment, the agent's own is copied: give the number of steps between two calls."
+                f"{type(self).__name__} needs no environment, the agent's own is copied: give the steps between two calls."
             )
         self.every = whole("every", every, 1)
 
