@@ -488,6 +488,10 @@ class Agent(ABC):
         """What must stay finite, beside θ."""
         return ()
 
+    def _remembered_moves(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats] | None:
+        """State, next state and reward of the remembered transitions of the best actions; None where states have no numbers."""
+        return None
+
     def _level_of_values(self) -> tuple[float, float]:
         """The mean of the values and their spread: whether they drift. NaN where nothing says so."""
         values = self._values()

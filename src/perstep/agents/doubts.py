@@ -24,6 +24,9 @@ WANDERINGS = 2.0  # and further than so many standard deviations of an estimate 
 LEVELS_APART = 0.15  # shares of the rewards below θ_i that are further from τ_i are doubted
 TRACE = 64  # looks at the values that are kept, evenly spaced
 DRIFT = 1.0  # in spreads of the values, over the last half of the steps
+TRAPPED = 0.3  # of the standard deviation of the rewards: a policy that can lose more without exploration is doubted
+FEWEST_MOVES = 50  # transitions of a set of states before it is believed that none leaves it
+LONG_RUN = 2_000  # steps of a chain after which it has probably come to rest
 GROWTH = 10.0  # of the loss, over the last half of the steps
 
 
@@ -32,7 +35,7 @@ class Doubt:
     """One thing that is probably wrong."""
 
     name: str
-    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "untried", "replay" or "loss"."""
+    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "untried", "replay" or "loss"."""
     sentence: str
     """What was expected, what came, and what to change."""
 
@@ -178,6 +181,52 @@ def _untried(agent: Agent) -> Iterator[Doubt]:
         )
 
 
+def _trap(agent: Agent) -> Iterator[Doubt]:
+    """Without exploration a policy can stay in states that it left long ago, where its values are still those of its first
+    steps. The remembered transitions of its best actions show such places."""
+    remembered = agent._remembered_moves()
+    if remembered is None:
+        return
+    rewards = agent.reward_distribution
+    for states, gain, error in closed_classes(*remembered):
+        lost = agent.earned_reward - gain
+        if lost > max(TRAPPED * rewards.std, ERRORS * (error + rewards.mean_error)):
+            yield Doubt(
+                "trap",
+                f"Without exploration the policy can stay for ever in {states:,} of the states, where it earned {gain:.4g} per "
+                f"step, but {agent.earned_reward:.4g} was earned lately: values there are old. Learn longer, or let it explore.",
+            )
+            return
+
+
+def closed_classes(states: Any, next_states: Any, rewards: Any) -> Iterator[tuple[int, float, float]]:
+    """The sets of states that these transitions never leave: number of states, reward per step in the long run, and its rough
+    standard error. A state that is entered and never left again in the list is unknown, so no set contains it."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    names, places = np.unique(np.concatenate([states, next_states]), return_inverse=True)
+    size = len(names)
+    rows, columns = places[: len(states)], places[len(states) :]
+    chain = csr_array((np.ones(len(rows)), (rows, columns)), (size, size))
+    leaving = np.bincount(rows, minlength=size)
+    count, label = connected_components(chain, connection="strong")
+    is_open = np.bincount(label, leaving == 0, count) > 0
+    is_open[label[rows[label[rows] != label[columns]]]] = True
+    sums = np.bincount(rows, rewards, size)
+    for number in np.flatnonzero(~is_open):
+        kept = rewards[label[rows] == number]
+        if len(kept) < FEWEST_MOVES:
+            continue
+        inside = np.flatnonzero(label == number)
+        share = np.full(len(inside), 1.0 / len(inside))
+        moves = chain[inside][:, inside]
+        moves = csr_array(moves.T / leaving[inside])
+        for _ in range(LONG_RUN):  # half a step each, so that cycles come to rest as well
+            share = 0.5 * (share + moves @ share)
+        yield len(inside), float(share @ (sums[inside] / leaving[inside])), float(kept.std() / math.sqrt(len(kept)))
+
+
 def _replay(agent: Agent) -> Iterator[Doubt]:
     episodes = agent.history.episodes.sum()
     capacity = getattr(agent.config, "replay_capacity", 0)
@@ -204,7 +253,7 @@ def _loss(agent: Agent) -> Iterator[Doubt]:
 
 
 CHECKS: tuple[Callable[[Any], Iterator[Doubt]], ...] = (
-    _equal_rewards, _average, _quantiles, _drift, _returns, _untried, _replay, _loss,
+    _equal_rewards, _average, _quantiles, _drift, _returns, _trap, _untried, _replay, _loss,
 )  # fmt: skip
 
 

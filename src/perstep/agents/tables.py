@@ -196,6 +196,16 @@ class TabularAgent(Agent):
     def _values(self) -> tuple[Floats, ...]:
         return (self._run.table.scores,)
 
+    def _remembered_moves(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats] | None:
+        """State, next state and reward of the remembered transitions of the actions that are best now; None without a memory."""
+        memory, scores = self._run.memory, self._run.table.scores
+        filled = min(int(memory.cursor[0]), len(memory.rewards))
+        if not filled:
+            return None
+        states, actions, next_states, _ = memory.places[:filled].T
+        best = scores.argmax(axis=1)[states] == actions
+        return states[best], next_states[best], memory.rewards[:filled][best]
+
     def _level_of_values(self) -> tuple[float, float]:
         return float(self._run.table.scores.mean()), float(self._run.table.values.std())
 
