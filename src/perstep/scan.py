@@ -24,6 +24,7 @@ BEST_HERE, BEST_THERE, OLD_TARGETS = 0, 1, 2  # rows of the room
 FIRST_LAID = 128  # steps after which the targets are first laid
 LEAST_REVIEW = 256  # steps between two looks at who wins, or as many as there are entries
 RECENT, DELAY = 3.0, 30.0  # a gain has a memory of a third of the steps that moved it
+MEAN_SHARE = 0.001  # of the mean is added to CVaR: of policies whose bad steps are the same, the one that earns more
 COARSE = 3  # of so many targets, one less spans all rewards seen, and one is near the winner
 
 
@@ -70,6 +71,7 @@ def scan_entry(
     count, tau = scan.targets.shape[0], scan.span[LEVEL]
     here, there = scan.room[BEST_HERE], scan.room[BEST_THERE]
     targets, gains, counts, estimate = scan.targets, scan.gains, scan.counts, scan.values[state, action]
+    mean = MEAN_SHARE * reward
     first = scan.values[next_state, 0]
     for k in range(count):
         there[k] = first[k]
@@ -90,7 +92,7 @@ def scan_entry(
         least = 0.0 if scan.cursor[UNBOUNDED] == 1 else 1.0 / LONGEST_MEMORY
         for k in range(count):
             short = targets[k] - reward
-            delta = targets[k] - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
+            delta = targets[k] + mean - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
             own = here[k] == estimate[k]
             counts[k] += 1.0 if own else 0.0
             rate = RECENT / (counts[k] + DELAY)
@@ -99,7 +101,7 @@ def scan_entry(
     else:
         for k in range(count):
             short = targets[k] - reward
-            delta = targets[k] - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
+            delta = targets[k] + mean - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
             estimate[k] += alpha * delta
 
 
@@ -133,13 +135,13 @@ def lay_targets(scan: Any) -> None:
     count, winner = targets.shape[0], scan.cursor[WINNER]
     fine = count // COARSE
     coarse = count - fine
-    gap = (span[HIGH] - span[LOW]) / coarse
+    gap = (span[HIGH] - span[LOW]) / max(coarse - 1, 1)
     best = targets[winner]
     for k in range(count):
         old[k] = targets[k]
     if scan.cursor[LAID] == 0:
         for k in range(count):
-            targets[k] = span[LOW] + (k + 1) * (span[HIGH] - span[LOW]) / count
+            targets[k] = span[LOW] + k * (span[HIGH] - span[LOW]) / max(count - 1, 1)
             scan.gains[k] = targets[k]
         scan.cursor[LAID] = 1
         return
@@ -152,7 +154,7 @@ def lay_targets(scan: Any) -> None:
     leader = 0
     for k in range(count):
         if k < coarse:
-            targets[k] = span[LOW] + (k + 1) * gap
+            targets[k] = span[LOW] + k * gap
         else:
             place = 2.0 * (k - coarse + 0.5) / fine - 1.0
             targets[k] = best + place * (left if place < 0.0 else right)

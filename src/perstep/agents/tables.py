@@ -29,7 +29,7 @@ from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
-from perstep.scan import WINNER, Scan, new_scan, no_scan
+from perstep.scan import MEAN_SHARE, WINNER, Scan, new_scan, no_scan
 
 if TYPE_CHECKING:
     import polars
@@ -412,7 +412,9 @@ class QLearning(TabularAgent):
     def objective(self) -> float:
         """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
         scan = self._run.scan
-        return float(scan.gains[scan.cursor[WINNER]]) if scan.gains.size else super().objective
+        if not scan.gains.size:
+            return super().objective
+        return float(scan.gains[scan.cursor[WINNER]]) - MEAN_SHARE * self.average_reward
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""
