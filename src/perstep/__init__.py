@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perstep.algorithms import ALGORITHMS
     from perstep.comparison import Comparison, compare
     from perstep.distribution import Distribution, ThinTail
-    from perstep.environments import FiniteMDP, GaussianRewards
+    from perstep.environments import FiniteMDP, FollowPolicy, GaussianRewards
     from perstep.forecast import Forecast
     from perstep.schedules import Decay, assumptions
     from perstep.world_check import WorldCheck, check_world
@@ -49,6 +49,7 @@ __all__ = [
     "Evaluation",
     "EveryCallback",
     "FiniteMDP",
+    "FollowPolicy",
     "Forecast",
     "GaussianRewards",
     "QLearning",
@@ -84,7 +85,7 @@ _HOMES = {
     "perstep.algorithms": ("ALGORITHMS",),
     "perstep.comparison": ("Comparison", "compare"),
     "perstep.distribution": ("Distribution", "ThinTail"),
-    "perstep.environments": ("FiniteMDP", "GaussianRewards"),
+    "perstep.environments": ("FiniteMDP", "FollowPolicy", "GaussianRewards"),
     "perstep.forecast": ("Forecast",),
     "perstep.schedules": ("Decay", "assumptions"),
     "perstep.world_check": ("WorldCheck", "check_world"),

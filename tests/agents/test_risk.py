@@ -27,7 +27,7 @@ def best_cvar(mdp, level):
 
 
 def test_the_scan_is_its_listing():
-    """K learners of reward y − (y − R)⁺/τ and a thousandth of R; a gain follows its δ where the action is the learner's own best."""
+    """K learners of reward y − (y − R)⁺/τ and a thousandth of R; a gain follows its δ where the action is the learner's best."""
     rng = np.random.default_rng(1)
     run = scan.new_scan(3, 2, 5, TAU)
     run.targets[:], run.gains[:], run.values[:] = np.linspace(-1, 1, 5), rng.normal(size=5), rng.normal(size=(3, 2, 5))

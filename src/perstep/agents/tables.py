@@ -229,10 +229,15 @@ class TabularAgent(Agent):
         env = self._opened.env
         states, name = numbering(env.observation_space), type(self).__name__
         if states is None:
+            instead = (
+                "perstep.ActorCritic and perstep.TileQ take bounded boxes, perstep.DeepQ images and vectors."
+                if self._control
+                else "Predict a policy there with perstep.ActorCritic(perstep.FollowPolicy(env, policy)) for bounded boxes, "
+                "or with perstep.DeepQ for images and vectors."
+            )
             raise TypeError(
                 f"{name} keeps a row for every state and needs discrete observations, but this world has "
-                f"{env.observation_space}. perstep.ActorCritic and perstep.TileQ take bounded boxes, perstep.DeepQ images and "
-                "vectors."
+                f"{env.observation_space}. {instead}"
             )
         return states, discrete_actions(env.action_space, name)
 

@@ -23,13 +23,14 @@ from perstep.environments.operations import (
 from perstep.environments.redpill import red_pill_blue_pill
 from perstep.environments.risk import Frontier
 from perstep.environments.two_loop import two_loop
-from perstep.environments.wrappers import Teleport, endless, without_time_limit
+from perstep.environments.wrappers import FollowPolicy, Teleport, endless, without_time_limit
 from perstep.registration import WORLDS, register
 
 __all__ = [
     "WORLDS",
     "FiniteMDP",
     "FiniteMDPEnv",
+    "FollowPolicy",
     "Frontier",
     "GaussianRewards",
     "NotCommunicating",

@@ -23,6 +23,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
     TIME_LIMIT: ("_elapsed_steps",),
     TELEPORT: (),
+    "perstep.environments.wrappers:FollowPolicy": ("observation",),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
     "perstep.environments.autoscaling:AutoscalingEnv": ("state",),

@@ -1,10 +1,13 @@
-"""Worlds with episodes as continuing worlds: an end becomes a jump to the next start, and time limits are removed."""
+"""Worlds with episodes as continuing worlds: an end becomes a jump to the next start, and time limits are removed. Worlds that
+follow a given policy, for its prediction."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import gymnasium
+import numpy as np
 
 from perstep.environments.world_state import TIME_LIMIT, kind
 
@@ -34,6 +37,61 @@ class Teleport(gymnasium.Wrapper[Any, Any, Any, Any]):
             observation, _ = self.env.reset()
             info = {**info, "teleported": True}
         return observation, reward, False, truncated and not terminated, info
+
+
+@final
+class FollowPolicy(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """The world under a given policy: one action is left, "go on". An agent in it predicts instead of choosing.
+
+    `policy`: a function of the observation that returns an action, or the probabilities of all actions if these are `Discrete`; or
+    an agent. Chances are drawn from the generator of the world. So tiles and networks estimate the values, the average reward and
+    the distributions of any policy, also one with continuous actions.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any] | str, policy: Any) -> None:
+        super().__init__(gymnasium.make(env) if isinstance(env, str) else env)
+        if callable(getattr(policy, "predict", None)):
+            self._choose: Callable[[Any], Any] = lambda observation: policy.predict(observation, deterministic=True)[0]
+        elif callable(policy):
+            self._choose = policy
+        else:
+            raise TypeError(
+                "policy must be a function of the observation that returns an action or the probabilities of the actions, or an "
+                f"agent, got {type(policy).__name__}. For a table of actions write: lambda observation: table[observation]."
+            )
+        self.action_space = gymnasium.spaces.Discrete(1)
+        self.observation: Any = None
+        """The last one: what the policy sees next."""
+
+    @property
+    def spec(self) -> Any:  # type: ignore[override]
+        """That of the registered world."""
+        return self.env.spec
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start again."""
+        self.observation, info = self.env.reset(seed=seed, options=options)
+        return self.observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """One step of the policy; `action` is always 0."""
+        self.observation, *rest = self.env.step(self._action())
+        return self.observation, *rest
+
+    def _action(self) -> Any:
+        space, chosen = self.env.action_space, self._choose(self.observation)
+        if isinstance(space, gymnasium.spaces.Discrete):
+            if np.shape(chosen) == (space.n,):
+                chances = np.asarray(chosen, np.float64)
+                if not (np.all(chances >= 0.0) and abs(float(chances.sum()) - 1.0) < 1e-6):
+                    raise ValueError(f"The policy must return probabilities, which have the sum 1, got {chances}.")
+                drawn = np.searchsorted(np.cumsum(chances), self.unwrapped.np_random.random(), side="right")
+                return int(space.start) + min(int(drawn), int(np.flatnonzero(chances)[-1]))
+            if np.shape(chosen) == () and chosen == int(chosen):
+                chosen = int(chosen)
+        if not space.contains(chosen):
+            raise ValueError(f"The policy must return an action of {space}, got {chosen!r}.")
+        return chosen
 
 
 def without_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
