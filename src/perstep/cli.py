@@ -42,7 +42,10 @@ Reinforcement learning in tasks that never end: the average reward per step and 
 
 FORECAST_STEPS = 1_000  # of the forecast at the end of a training run
 NO_READER = 141  # exit code of a program that writes to a pipe without a reader: 128 + SIGPIPE
-EXTRAS = {"torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray"}
+EXTRAS = {
+    "torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray", "optuna": "search",
+    "wandb": "wandb",
+}  # fmt: skip
 WORLDS = {
     "perstep/RedPillBluePill-v0": "two states: steady rewards, or bimodal ones that are better on average (the paper's first)",
     "perstep/TwoLoop-v0": "nine states in two loops: the larger reward takes more steps",
@@ -394,6 +397,10 @@ class SweepFlags(StudyFlags):
 
     study: Annotated[Positional[Path], arg(metavar="STUDY")]
     """A .yaml or .json file, or a .py file that defines STUDY."""
+    search: Literal["optuna"] | None = None
+    """Let Optuna choose which configurations to run, instead of running all of them. All that ran before counts."""
+    trials: int | None = None
+    """With --search: how many configurations to try; by default 30. To go on later, give more."""
 
 
 def sweep(words: list[str]) -> int:
@@ -403,7 +410,24 @@ def sweep(words: list[str]) -> int:
     flags = parsed(SweepFlags, "perstep sweep", words)
     from perstep.studies.sweep import sweep as sweep_study
 
-    return sweep_study(flags.study, flags.out, _study_options(flags, ["sweep", *words]))
+    options = _study_options(flags, ["sweep", *words])
+    return sweep_study(flags.study, flags.out, options, _trials(flags))
+
+
+def _trials(flags: SweepFlags) -> int | None:
+    """How many configurations to try; None without a search."""
+    if flags.search is None:
+        if flags.trials is not None:
+            raise ValueError("--trials is the length of a search. Give --search optuna as well.")
+        return None
+    if flags.shard is not None:
+        raise ValueError("A search chooses from what it has seen, so it cannot be split. Give --search or --shard.")
+    import optuna  # noqa: F401 (before anything runs: it may not be installed)
+
+    from perstep.config import count
+    from perstep.studies.search import TRIALS
+
+    return count("--trials", TRIALS if flags.trials is None else flags.trials, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
