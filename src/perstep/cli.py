@@ -220,7 +220,8 @@ def train(words: list[str]) -> int:
         with view:
             agent = training.train(
                 spec, flags.steps, flags.out, checkpoint_every=flags.checkpoint_every, resume=flags.resume,
-                evaluate=evaluation_plan(flags), tensorboard=flags.tensorboard, video=flags.film,
+                evaluate=evaluation_plan(flags), tensorboard=flags.tensorboard, wandb=flags.wandb,
+                video=flags.film,
                 watch=lambda agent: view.show(training.run_status(agent)), say=view.say, command=command,
             )  # fmt: skip
     except training.Interrupted as interrupted:

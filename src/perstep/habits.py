@@ -29,7 +29,7 @@ SENTENCES: Mapping[str, str] = {
     "exploration_rate": "epsilon is its final value and epsilon_steps the number of steps until then.",
     "target_update_interval": "The target network follows at every update, by target_step_size.",
     "gradient_steps": "There is one minibatch every update_every steps.",
-    "tensorboard_log": "perstep train writes TensorBoard files into its folder.",
+    "tensorboard_log": "Give callback=perstep.TensorBoardCallback(folder) to learn.",
     "optimizer_class": "Networks learn with Adam.",
     "ent_coef": "There is no entropy bonus.",
     "gae_lambda": "There are no traces.",
@@ -42,7 +42,7 @@ LEARN_ARGUMENTS: Mapping[str, str] = {
     "total_timesteps": "It is called num_steps: learn(100_000).",
     "progress_bar": "It is called progress: learn(100_000, progress=True).",
     "log_interval": "agent.history has the averages of every window, whatever is shown.",
-    "tb_log_name": "perstep train writes TensorBoard files into its folder.",
+    "tb_log_name": "Give callback=perstep.TensorBoardCallback(folder).",
     "reset_num_timesteps": "learn always goes on; make a new agent to begin again.",
     "eval_freq": "Give callback=perstep.EvalCallback(eval_freq=10_000).",
 }

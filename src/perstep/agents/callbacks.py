@@ -6,8 +6,9 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, final
 
+from perstep.agents.tracking import Log, TensorBoardLog, Tracker, WandbLog, tensorboard_classes, wandb_module
 from perstep.config.checks import whole
 
 if TYPE_CHECKING:
@@ -99,6 +100,70 @@ class CheckpointCallback(EveryCallback):
             for old in self.saved[: -self.keep]:
                 old.unlink(missing_ok=True)
             self.saved = self.saved[-self.keep :]
+
+
+class TrackingCallback(EveryCallback):
+    """Writes the metrics of the agent every `every` steps. Close it at the end, or use it in a `with` statement."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__(every)
+        self._tracker: Tracker | None = None
+
+    @abstractmethod
+    def _open(self, agent: Any) -> Log:
+        """The log, opened at the first call."""
+
+    def __call__(self, agent: Any) -> None:
+        """Write an entry."""
+        if self._tracker is None:
+            begin = 0 if agent.steps < 2 * self.every else agent.steps  # several worlds may step past a multiple
+            self._tracker = Tracker([self._open(agent)], 1, begin)
+        self._tracker.write(agent)
+
+    def close(self) -> None:
+        """Write all pending entries. If learning continues, so does the log."""
+        if self._tracker is not None:
+            self._tracker.close()
+            self._tracker = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+@final
+class TensorBoardCallback(TrackingCallback):
+    """Write events for TensorBoard to a folder, every so many steps: the metrics of `perstep train … --tensorboard`."""
+
+    def __init__(self, folder: str | os.PathLike[str], every: int = 1000) -> None:
+        super().__init__(every)
+        tensorboard_classes()  # now, so that it is missed before the agent learns
+        self.folder = Path(folder)
+
+    def _open(self, agent: Any) -> Log:
+        return TensorBoardLog(self.folder, agent.steps - 1)
+
+
+@final
+class WandbCallback(TrackingCallback):
+    """Log to a project of Weights & Biases, every so many steps: the metrics of `perstep train … --wandb PROJECT`.
+
+    `id`: that of an earlier run, to continue it; `callback.id` is that of this one. `settings`: more arguments of `wandb.init`,
+    such as entity, name, tags, dir or mode="offline".
+    """
+
+    def __init__(self, project: str, every: int = 1000, *, id: str | None = None, **settings: Any) -> None:
+        super().__init__(every)
+        wandb_module()  # now, so that it is missed before the agent learns
+        self.project, self.id, self.settings = project, id, settings
+
+    def _open(self, agent: Any) -> Log:
+        about = {"agent": type(agent).__name__, **agent.config.to_json()}
+        log = WandbLog(self.project, self.id, **{"config": about, **self.settings})
+        self.id = log.id
+        return log
 
 
 def callbacks_of(given: Callback | Iterable[Callback] | None) -> list[Callback]:

@@ -99,7 +99,8 @@ def search(study: UserStudy, results: Results, trials: int, options: StudyOption
         results.folder, command=options.command, engine=options.engine.name, seconds=time.monotonic() - begin, runs=runs
     )
     if len(tried) < trials:
-        console.print(f"all {len(tried)} configurations were tried")
+        what = "Optuna proposes no untried configuration any more" if study.ranges else "all configurations were tried"
+        console.print(f"{what}: {len(tried)}")
     console.print(f"{len(tried)} trials with {runs:,} new runs in {duration(time.monotonic() - begin)}")
     return found
 
@@ -136,7 +137,7 @@ def _proposals(study: UserStudy) -> Any:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     axes, space = _axes(study)
-    random = int(min(MOST_RANDOM, max(1, _num_configurations(study) // 4)))
+    random = int(min(MOST_RANDOM, max(1.0, _num_configurations(study) / 4)))
     sampler = optuna.samplers.TPESampler(seed=SEED, n_startup_trials=random)
     optimizer = optuna.create_study(direction="maximize", sampler=sampler)
     fail = optuna.trial.TrialState.FAIL
