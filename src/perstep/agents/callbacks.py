@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -10,19 +11,32 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, final
 
 from perstep.agents.tracking import Log, TensorBoardLog, Tracker, WandbLog, tensorboard_classes, wandb_module
 from perstep.config.checks import whole
+from perstep.habits import CALLBACK_ARGUMENTS
 
 if TYPE_CHECKING:
     from perstep.agents.evaluation import Evaluation
 
 
+BEST_FILE = "best_model.safetensors"
+
+
 class EveryCallback(ABC):
     """Called during `learn` whenever the number of steps reaches a multiple of `every`. Learning stops if it returns False."""
 
-    def __init__(self, every: int) -> None:
-        if hasattr(every, "step"):
+    def __new__(cls, *given: Any, **settings: Any) -> Self:
+        """Refuse an environment, and names of other libraries, before Python does so without a hint."""
+        if given and hasattr(given[0], "step"):
             raise TypeError(
-                f"{type(self).__name__} needs no environment, the agent's own is copied: give the steps between two calls."
+                f"{cls.__name__} needs no environment, the agent's own is copied: give the steps between two calls."
             )
+        known = inspect.signature(cls).parameters
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+        for name in settings if not takes_any else ():
+            if name not in known and name in CALLBACK_ARGUMENTS:
+                raise TypeError(f"{cls.__name__} has no argument {name!r}. {CALLBACK_ARGUMENTS[name]}")
+        return super().__new__(cls)
+
+    def __init__(self, every: int) -> None:
         self.every = whole("every", every, 1)
 
     @abstractmethod
@@ -38,7 +52,7 @@ class EvalCallback(EveryCallback):
     """Evaluate the policy every `eval_freq` steps, without exploration, and keep the best agent so far.
 
     Each time, the agent follows its policy for `num_steps` steps in a copy of its world, as `agent.evaluate` does.
-    `best_model_save_path`: a file for the agent with the largest average reward.
+    `best_model_save_path`: a folder, whose best_model.safetensors is the agent with the largest average reward, or such a file.
     """
 
     def __init__(
@@ -52,7 +66,7 @@ class EvalCallback(EveryCallback):
     ) -> None:
         super().__init__(eval_freq)
         self.num_steps = whole("num_steps", num_steps, 1)
-        self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
+        self.best_model_save_path = None if best_model_save_path is None else _best_file(Path(best_model_save_path))
         self.deterministic = deterministic
         self.seed = seed
         self.evaluations: list[tuple[int, Evaluation]] = []
@@ -68,7 +82,13 @@ class EvalCallback(EveryCallback):
         found = agent.evaluate(self.num_steps, deterministic=self.deterministic, seed=self.seed)
         self.evaluations.append((agent.steps, found))
         if self.best_model_save_path is not None and self.best == self.evaluations[-1]:
+            self.best_model_save_path.parent.mkdir(parents=True, exist_ok=True)
             agent.save(self.best_model_save_path)
+
+
+def _best_file(given: Path) -> Path:
+    """The file itself, or the one in a folder; what has no suffix is a folder."""
+    return given if given.suffix and not given.is_dir() else given / BEST_FILE
 
 
 @final
