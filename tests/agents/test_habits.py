@@ -151,7 +151,7 @@ def test_the_best_agent_in_a_folder(tmp_path, monkeypatch, given):
 def test_a_world_that_does_not_fit_is_named(tmp_path):
     path = tmp_path / "a.safetensors"
     perstep.QLearning("FrozenLake-v1").learn(10).save(path)
-    there = r"a.safetensors was learnt in FrozenLake-v1 with 16 states and 4 actions, "
+    there = r"a.safetensors was learnt in FrozenLake-v1 \{'map_name': '4x4'\} with 16 states and 4 actions, "
     with pytest.raises(ValueError, match=there + r"but the world that was given has 9 states and 2 actions\.$"):
         perstep.load(path, env=two_loop())
     with pytest.raises(TypeError, match=there + "and does not fit the world that was given: QLearning keeps a row"):

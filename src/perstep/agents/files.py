@@ -21,7 +21,7 @@ from perstep.agents.worlds import reopen, say_of_reset, start_anew
 from perstep.budget import BUDGET, limited
 from perstep.config import number
 from perstep.curiosity import MOOD
-from perstep.errors import unknown
+from perstep.errors import UnknownName, unknown
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.sketch import kept, new_sketch
 from perstep.tabular import memory
@@ -147,6 +147,8 @@ def _naming(path: str | os.PathLike[str], about: dict[str, Any], arrays: storage
     """Say of an error in a world that was given which world was expected."""
     try:
         yield
+    except UnknownName:  # there is no such world
+        raise
     except (ValueError, TypeError) as error:
         sizes = _saved_sizes(about, arrays)
         more = f" with {sizes}" if sizes else ""
@@ -157,7 +159,8 @@ def _naming(path: str | os.PathLike[str], about: dict[str, Any], arrays: storage
 
 
 def _world_name(about: dict[str, Any]) -> str:
-    return str(about.get("name") or "a world without a name")
+    settings = about.get("kwargs")
+    return str(about.get("name") or "a world without a name") + (f" {settings}" if settings else "")
 
 
 def _saved_sizes(about: dict[str, Any], arrays: storage.Arrays) -> str:
