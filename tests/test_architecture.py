@@ -55,6 +55,7 @@ RANKS = {
     "interaction": 5,
     "algorithms": 6,
     "run_view": 6,
+    "completion": 1,
     "citations": 7,
     "agents": 7,
     "world_check": 8,

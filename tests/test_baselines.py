@@ -333,7 +333,7 @@ def test_an_algorithm_is_what_its_name_says():
     [
         ("QLearning", {"discount": 1.5}, "discount must be a finite number above 0 and at most 1, got 1.5"),
         ("QLearning", {"discount": float("nan")}, "discount must be a finite number above 0 and at most 1"),
-        ("QLearning", {"gamma": 0.9}, "There is no setting of QLearning, 'gamma': it is called 'discount' here."),
+        ("QLearning", {"gamma": 0.9}, "There is no QLearning setting 'gamma': it is called 'discount' here."),
         ("QLearning", {"centered": 0}, "centered must be True or False, got 0"),
         (
             "QLearning",

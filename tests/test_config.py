@@ -191,15 +191,15 @@ def test_offset_is_for_d2_and_d3(rule):
 )
 def test_unknown_setting_suggests_the_nearest(agent, setting, meant):
     config = getattr(perstep, agent).Config
-    with pytest.raises(UnknownName, match=rf"no setting of {agent}, '{setting}'\. Did you mean '{meant}'\?") as caught:
+    with pytest.raises(UnknownName, match=rf"no {agent} setting '{setting}'\. Did you mean '{meant}'\?") as caught:
         config.of({setting: 1})
     assert all(field.name in str(caught.value) for field in dataclasses.fields(config))
 
 
 def test_a_setting_of_another_agent_is_unknown():
-    with pytest.raises(UnknownName, match="no setting of TDLearning, 'epsilon'"):
+    with pytest.raises(UnknownName, match="no TDLearning setting 'epsilon'"):
         perstep.TDLearning("perstep/TwoLoop-v0", np.zeros(9, int), epsilon=0.1)
-    with pytest.raises(UnknownName, match="no setting of QLearning, 'tilings'"):
+    with pytest.raises(UnknownName, match="no QLearning setting 'tilings'"):
         perstep.QLearning("perstep/TwoLoop-v0", tilings=8)
 
 
@@ -377,7 +377,7 @@ def test_lists_become_tuples():
 
 
 def test_json_with_an_unknown_setting():
-    with pytest.raises(UnknownName, match="no setting of QLearning, 'evil'"):
+    with pytest.raises(UnknownName, match="no QLearning setting 'evil'"):
         QLearningConfig.from_json({**QLearningConfig().to_json(), "evil": 1})
 
 

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
         load,
         make_agent,
     )
-    from perstep.agents.callbacks import CheckpointCallback, EvalCallback, EveryCallback
+    from perstep.agents.callbacks import (
+        CheckpointCallback,
+        EvalCallback,
+        EveryCallback,
+        TensorBoardCallback,
+        WandbCallback,
+    )
     from perstep.agents.doubts import Doubt, DoubtWarning
     from perstep.algorithms import ALGORITHMS
     from perstep.comparison import Comparison, compare
@@ -55,8 +61,10 @@ __all__ = [
     "QLearning",
     "Snapshot",
     "TDLearning",
+    "TensorBoardCallback",
     "ThinTail",
     "TileQ",
+    "WandbCallback",
     "WorldCheck",
     "assumptions",
     "check_world",
@@ -80,7 +88,13 @@ _HOMES = {
         "load",
         "make_agent",
     ),
-    "perstep.agents.callbacks": ("CheckpointCallback", "EvalCallback", "EveryCallback"),
+    "perstep.agents.callbacks": (
+        "CheckpointCallback",
+        "EvalCallback",
+        "EveryCallback",
+        "TensorBoardCallback",
+        "WandbCallback",
+    ),
     "perstep.agents.doubts": ("Doubt", "DoubtWarning"),
     "perstep.algorithms": ("ALGORITHMS",),
     "perstep.comparison": ("Comparison", "compare"),

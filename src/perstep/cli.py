@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -20,6 +20,7 @@ from perstep.system.standard_streams import drop_output_without_reader, replace_
 # A command imports what it needs when it runs: help, error messages and the version should not wait for compilers.
 if TYPE_CHECKING:
     from perstep.agents import Agent
+    from perstep.completion import Command
     from perstep.studies.study_command import StudyOptions
 
 HELP = """usage: perstep COMMAND ...
@@ -34,6 +35,7 @@ Reinforcement learning in tasks that never end: the average reward per step and 
   perstep sweep STUDY                       run your own study: a grid of settings, with many runs of each
   perstep cite ALGORITHM                    what to cite for an algorithm, as BibTeX
   perstep check-world WORLD                 say whether a world is a sound continuing task, and how hard it is
+  perstep completion bash|zsh|fish          a script that lets the shell complete commands, flags and names
   perstep report FOLDER                     write the results in a folder as one page, with the claims of the paper first
 
   perstep COMMAND --help                    all flags of a command
@@ -42,7 +44,10 @@ Reinforcement learning in tasks that never end: the average reward per step and 
 
 FORECAST_STEPS = 1_000  # of the forecast at the end of a training run
 NO_READER = 141  # exit code of a program that writes to a pipe without a reader: 128 + SIGPIPE
-EXTRAS = {"torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray"}
+EXTRAS = {
+    "torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray", "optuna": "search",
+    "wandb": "wandb",
+}  # fmt: skip
 WORLDS = {
     "perstep/RedPillBluePill-v0": "two states: steady rewards, or bimodal ones that are better on average (the paper's first)",
     "perstep/TwoLoop-v0": "nine states in two loops: the larger reward takes more steps",
@@ -123,6 +128,7 @@ def _run(words: list[str]) -> int:
     commands: dict[str, Callable[[list[str]], int]] = {
         "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce, "sweep": sweep,
         "report": report, "check-world": check_world, "cite": cite,
+        "completion": completion,
     }  # fmt: skip
     if (here := os.getcwd()) not in sys.path:  # behind everything else: a world of one's own is named as my_world:Id
         sys.path.append(here)
@@ -217,7 +223,8 @@ def train(words: list[str]) -> int:
         with view:
             agent = training.train(
                 spec, flags.steps, flags.out, checkpoint_every=flags.checkpoint_every, resume=flags.resume,
-                evaluate=evaluation_plan(flags), tensorboard=flags.tensorboard, video=flags.film,
+                evaluate=evaluation_plan(flags), tensorboard=flags.tensorboard, wandb=flags.wandb,
+                video=flags.film,
                 watch=lambda agent: view.show(training.run_status(agent)), say=view.say, command=command,
             )  # fmt: skip
     except training.Interrupted as interrupted:
@@ -394,6 +401,10 @@ class SweepFlags(StudyFlags):
 
     study: Annotated[Positional[Path], arg(metavar="STUDY")]
     """A .yaml or .json file, or a .py file that defines STUDY."""
+    search: Literal["optuna"] | None = None
+    """Let Optuna choose which configurations to run, instead of running all of them. All that ran before counts."""
+    trials: int | None = None
+    """With --search: how many configurations to try; by default 30. To go on later, give more."""
 
 
 def sweep(words: list[str]) -> int:
@@ -403,7 +414,73 @@ def sweep(words: list[str]) -> int:
     flags = parsed(SweepFlags, "perstep sweep", words)
     from perstep.studies.sweep import sweep as sweep_study
 
-    return sweep_study(flags.study, flags.out, _study_options(flags, ["sweep", *words]))
+    options = _study_options(flags, ["sweep", *words])
+    return sweep_study(flags.study, flags.out, options, _trials(flags))
+
+
+def _trials(flags: SweepFlags) -> int | None:
+    """How many configurations to try; None without a search."""
+    if flags.search is None:
+        if flags.trials is not None:
+            raise ValueError("--trials is the length of a search. Give --search optuna as well.")
+        return None
+    if flags.shard is not None:
+        raise ValueError("A search chooses from what it has seen, so it cannot be split. Give --search or --shard.")
+    import optuna  # noqa: F401 (before anything runs: it may not be installed)
+
+    from perstep.config import count
+    from perstep.studies.search import TRIALS
+
+    return count("--trials", TRIALS if flags.trials is None else flags.trials, 1)
+
+
+def completion(words: list[str]) -> int:
+    """`perstep completion`."""
+    from perstep.completion import SHELLS, script
+    from perstep.config import choice
+
+    usage = 'perstep completion bash, zsh or fish; for example in ~/.bashrc: eval "$(perstep completion bash)"'
+    if words and words[0] in ("-h", "--help"):
+        print(usage)
+        return 0
+    if len(words) != 1:
+        raise ValueError(f"perstep completion takes the name of one shell, got {len(words)} words: {usage}.")
+    choice("The shell", words[0], SHELLS)
+    print(script(words[0], _completed()), end="")
+    return 0
+
+
+def _completed() -> dict[str, Command]:
+    """What may follow every command."""
+    import gymnasium
+
+    from perstep.algorithms import ALGORITHMS
+    from perstep.completion import SHELLS, Command, flags_of
+    from perstep.paper import PARTS
+    from perstep.presets import PRESETS
+    from perstep.training.flags import PredictionFlags, TrainFlags
+
+    worlds = tuple(sorted(gymnasium.registry))
+    by_config: dict[Any, list[str]] = {}
+    for row in ALGORITHMS.values():
+        by_config.setdefault((row.config, row.learner.control), []).append(row.name)
+    settings = {}
+    for (config, control), names in by_config.items():
+        own = {**flags_of(config, config.preset_settings({})), "--preset": tuple(PRESETS)}
+        own.pop("--rule")  # the algorithm gives it
+        settings[tuple(names)] = own if control else {**flags_of(PredictionFlags), **own}
+    algorithms = tuple(ALGORITHMS)
+    return {
+        "list": Command(),
+        "train": Command(algorithms, flags_of(TrainFlags), settings, worlds),
+        "evaluate": Command(flags=flags_of(EvaluateFlags)),
+        "reproduce": Command(tuple(PARTS), flags_of(ReproduceFlags)),
+        "sweep": Command(flags=flags_of(SweepFlags)),
+        "cite": Command(algorithms),
+        "check-world": Command(worlds),
+        "report": Command(flags=flags_of(ReportFlags)),
+        "completion": Command(SHELLS),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

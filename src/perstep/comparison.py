@@ -102,6 +102,7 @@ def compare(
     for name, agent in agents.items():
         if not callable(getattr(agent, "evaluate", None)):
             raise TypeError(f"compare expects agents, got {type(agent).__name__} as {name!r}.")
+    _refuse_several_worlds(agents)
     number = count("seeds", seeds, 2)
     scores = np.zeros((len(agents), number))
     with Bar(number * len(agents), "compare") as bar:
@@ -110,6 +111,16 @@ def compare(
                 scores[row, seed] = agent.evaluate(num_steps, deterministic=deterministic, seed=seed).average_reward
                 bar.update(row * number + seed + 1, "")
     return Comparison(tuple(map(str, agents)), scores, int(num_steps))
+
+
+def _refuse_several_worlds(agents: Mapping[str, Agent]) -> None:
+    worlds = {name: agent.world_name for name, agent in agents.items() if hasattr(agent, "world_name")}
+    if len(set(worlds.values())) > 1:
+        named = ", ".join(f"{name!r} in {world}" for name, world in worlds.items())
+        raise ValueError(
+            f"compare expects agents of one world, because rewards of several worlds cannot be compared, got {named}. "
+            "agent.evaluate(num_steps) measures each in its own world."
+        )
 
 
 def _interval(runs: NDArray[np.float64]) -> Estimate:

@@ -77,6 +77,8 @@ class Forecast:
         from perstep.drawing import drawn
 
         low, high = self.interval(level)
+        if low == high and not self.std:
+            return self._plot_certain(ax, level)
         density, edges = self.distribution.histogram(60 if self.samples is not None else 400)
         inside = (edges[:-1] < high) & (edges[1:] > low)
         with drawn(ax) as (figure, axes):
@@ -95,6 +97,17 @@ class Forecast:
             )
             axes.set_ylim(bottom=0.0)
             axes.legend()
+        return figure
+
+    def _plot_certain(self, ax: Axes | None, level: float) -> Figure:
+        """A sum without spread has no density: one line, with its chance of 1."""
+        from perstep.drawing import drawn
+
+        with drawn(ax) as (figure, axes):
+            axes.vlines([self.mean], 0.0, 1.0, color=BLUE, lw=3.0)
+            axes.plot([self.mean], [1.0], "o", color=BLUE)
+            axes.set(title=self._sentence(level), xlabel=f"sum of the next {self.num_steps:,} rewards", ylabel="chance")
+            axes.set_ylim(0.0, 1.1)
         return figure
 
     def __str__(self) -> str:

@@ -29,7 +29,7 @@ SENTENCES: Mapping[str, str] = {
     "exploration_rate": "epsilon is its final value and epsilon_steps the number of steps until then.",
     "target_update_interval": "The target network follows at every update, by target_step_size.",
     "gradient_steps": "There is one minibatch every update_every steps.",
-    "tensorboard_log": "perstep train writes TensorBoard files into its folder.",
+    "tensorboard_log": "Give callback=perstep.TensorBoardCallback(folder) to learn.",
     "optimizer_class": "Networks learn with Adam.",
     "ent_coef": "There is no entropy bonus.",
     "gae_lambda": "There are no traces.",
@@ -42,11 +42,26 @@ LEARN_ARGUMENTS: Mapping[str, str] = {
     "total_timesteps": "It is called num_steps: learn(100_000).",
     "progress_bar": "It is called progress: learn(100_000, progress=True).",
     "log_interval": "agent.history has the averages of every window, whatever is shown.",
-    "tb_log_name": "perstep train writes TensorBoard files into its folder.",
+    "tb_log_name": "Give callback=perstep.TensorBoardCallback(folder).",
     "reset_num_timesteps": "learn always goes on; make a new agent to begin again.",
     "eval_freq": "Give callback=perstep.EvalCallback(eval_freq=10_000).",
 }
 """Arguments of `learn` elsewhere."""
+
+CALLBACK_ARGUMENTS: Mapping[str, str] = {
+    "eval_env": "The agent's own world is copied for the evaluation.",
+    "n_eval_episodes": "A task that never ends has no episodes: num_steps is the length of an evaluation.",
+    "n_eval_steps": "It is called num_steps.",
+    "callback_on_new_best": "Look at callback.best in a callback of your own: learn(…, callback=[evaluating, mine]).",
+    "callback_after_eval": "Give several callbacks: learn(…, callback=[evaluating, mine]).",
+    "log_path": "callback.evaluations holds every evaluation.",
+    "render": "perstep evaluate FILE --video film.gif records a video.",
+    "verbose": "callback.evaluations holds every evaluation.",
+    "warn": "There is nothing to warn of.",
+    "save_replay_buffer": "The replay is always saved with the agent.",
+    "save_vecnormalize": "What the agent knows of scales is always saved with it.",
+}
+"""Arguments of callbacks elsewhere."""
 
 METHODS: Mapping[str, str] = {
     "set_env": "Save the agent and load it into the other world: perstep.load(path, env=env).",
@@ -56,6 +71,8 @@ METHODS: Mapping[str, str] = {
     "save_replay_buffer": "agent.save(path) keeps the replay too; replay=False leaves it out.",
     "load_replay_buffer": "perstep.load(path) reads the replay with the agent.",
     "evaluate_policy": "agent.evaluate(num_steps) follows the policy for a budget of steps.",
+    "export": "Tables and networks can be exported. The weights of tiles are in the file that save(path) writes, which the "
+    "library safetensors reads.",
     "train": "learn(num_steps) takes steps and learns from them.",
     "fit": "learn(num_steps) takes steps and learns from them.",
     "replay_buffer": "It is private; agent.config.replay_capacity is its size.",

@@ -104,3 +104,102 @@ def test_the_flags_of_the_command_line_know_them_too(capsys):
 
     assert main(["train", "d2-q", "FrozenLake-v1", "--learning-rate", "0.1"]) == 2
     assert "It is called --step-size here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda: perstep.QLearning("MlpPolicy", two_loop()),
+            r"takes no name of a policy.*perstep\.QLearning\(env\), got",
+        ),
+        (lambda: perstep.TDLearning("MlpPolicy", two_loop()), r"perstep\.TDLearning\(env, policy\), got 'MlpPolicy'"),
+        (lambda: perstep.DeepQ("CnnPolicy"), r"DeepQ takes no name of a policy"),
+        (lambda: perstep.make_agent("dqn", "MlpPolicy", two_loop()), r"DeepQ takes no name of a policy"),
+        (
+            lambda: perstep.QLearning(two_loop(), 0.1),
+            r"env by position and settings by name: .*got 2 values by position",
+        ),
+        (lambda: perstep.EvalCallback(eval_env=None), "'eval_env'. The agent's own world is copied"),
+        (lambda: perstep.EvalCallback(n_eval_episodes=5), "num_steps is the length of an evaluation"),
+        (lambda: perstep.CheckpointCallback(5, "a", save_replay_buffer=True), "The replay is always saved"),
+        (lambda: perstep.EvalCallback(evaluations=5), "unexpected keyword argument 'evaluations'"),
+    ],
+)
+def test_calls_of_other_libraries_are_answered(make, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        make()
+
+
+def test_an_environment_by_position_and_more():
+    import gymnasium
+
+    with pytest.raises(TypeError, match="EvalCallback needs no environment"):
+        perstep.EvalCallback(gymnasium.make("FrozenLake-v1"), eval_freq=100)
+
+
+@pytest.mark.parametrize("given", ["best/", "best", "best.d/best_model.safetensors"])
+def test_the_best_agent_in_a_folder(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    evaluating = perstep.EvalCallback(100, num_steps=100, best_model_save_path=given)
+    perstep.QLearning(two_loop()).learn(300, callback=evaluating)
+    (found,) = tmp_path.rglob("*.safetensors")
+    assert found.name == "best_model.safetensors"
+    assert perstep.load(found).steps == evaluating.best[0]
+
+
+def test_a_world_that_does_not_fit_is_named(tmp_path):
+    path = tmp_path / "a.safetensors"
+    perstep.QLearning("FrozenLake-v1").learn(10).save(path)
+    there = r"a.safetensors was learnt in FrozenLake-v1 \{'map_name': '4x4'\} with 16 states and 4 actions, "
+    with pytest.raises(ValueError, match=there + r"but the world that was given has 9 states and 2 actions\.$"):
+        perstep.load(path, env=two_loop())
+    with pytest.raises(TypeError, match=there + "and does not fit the world that was given: QLearning keeps a row"):
+        perstep.load(path, env="CartPole-v1")
+    perstep.QLearning(two_loop()).learn(10).save(path)
+    with pytest.raises(ValueError, match=r"in TwoLoop with 9 states and 2 actions, but .* 16 states and 4 actions"):
+        perstep.load(path, env="FrozenLake-v1")
+    perstep.TileQ("CartPole-v1").learn(10).save(path)
+    with pytest.raises(ValueError, match=r"in CartPole-v1 with observations of shape \(4,\) and 2 actions, (and|but)"):
+        perstep.load(path, env="MountainCar-v0")
+
+
+def test_agents_of_different_worlds_are_not_compared():
+    import gymnasium
+
+    first, other = perstep.QLearning(two_loop()), perstep.QLearning("FrozenLake-v1")
+    with pytest.raises(ValueError, match=r"one world.*'a' in TwoLoop \(9 states, 2 actions\), 'b' in FrozenLake-v1"):
+        perstep.compare({"a": first, "b": other})
+    dry = perstep.QLearning(gymnasium.make("FrozenLake-v1", is_slippery=False))
+    with pytest.raises(ValueError, match=r"'c' in FrozenLake-v1 \{.*'is_slippery': False\}"):
+        perstep.compare({"b": other, "c": dry})
+    named = perstep.QLearning("perstep/TwoLoop-v0")
+    assert perstep.compare({"a": first, "b": named}, num_steps=10, seeds=2).scores.shape == (2, 2)
+
+
+def test_tiles_say_what_can_be_exported():
+    with pytest.raises(AttributeError, match=r"TileQ has no attribute 'export'\. Tables and networks can be exported"):
+        perstep.TileQ("CartPole-v1").export("a.onnx")
+
+
+def test_a_table_is_exported_with_the_names_of_its_world(tmp_path):
+    def outcomes(light, action):
+        other = {"red": "green", "green": "red"}[light]
+        return [(1.0, other if action == "switch" else light, 1.0 if light == "green" else 0.0)]
+
+    mdp = perstep.FiniteMDP.from_function("red", ["wait", "switch"], outcomes)
+    agent = perstep.QLearning(mdp, preset="steady").learn(3000)
+    agent.export(tmp_path / "a.csv")
+    head, *rows = (tmp_path / "a.csv").read_text().splitlines()
+    assert head == "state,name,visits,action,value_wait,value_switch"
+    assert {row.split(",")[1]: row.split(",")[3] for row in rows} == {"red": "switch", "green": "wait"}
+    solution = mdp.solve()
+    assert mdp.policy_frame(solution).equals(mdp.policy_frame(solution.policy))
+    assert mdp.evaluate(solution).average_reward == solution.cvar == solution.average_reward == 1.0
+
+
+def test_a_forecast_without_spread_is_one_line():
+    (axes,) = perstep.Forecast(10, 5.0, 0.0).plot().axes
+    assert axes.get_ylabel() == "chance"
+    assert axes.get_ylim() == (0.0, 1.1)
+    assert axes.get_title(loc="left") == "the next 10 steps earn 5, without any spread"

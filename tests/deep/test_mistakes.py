@@ -60,7 +60,7 @@ def test_a_world_of_ones_own_may_have_the_name_of_a_game() -> None:
 
 
 def test_a_setting_of_the_world_is_sent_there() -> None:
-    with pytest.raises(ValueError, match=r"setting of DeepQ, 'sticky_actions'\. If it is the world's, give it to"):
+    with pytest.raises(ValueError, match=r"DeepQ setting 'sticky_actions'\. If it is the world's, give it to"):
         perstep.DeepQ(BREAKOUT, sticky_actions=0.0)
 
 

@@ -11,10 +11,10 @@ import pytest
 
 import perstep
 from perstep import training
+from perstep.agents.tracking import TensorBoardLog, Tracker, totals
 from perstep.cli import main
 from perstep.config import QLearningConfig
 from perstep.training import EvaluationPlan
-from perstep.training.events import EventWriter, totals
 from perstep.training.run_spec import RunSpec
 from same_runs import Crash
 
@@ -23,6 +23,10 @@ pytest.importorskip("tensorboard")
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 FROZEN = RunSpec(algorithm="d2-q", world="FrozenLake-v1", config=QLearningConfig(rule="d2", num_quantiles=5))
+
+
+def event_writer(folder: Path, every: int = 1, begin: Any = 0) -> Tracker:
+    return Tracker([TensorBoardLog(folder, getattr(begin, "steps", begin))], every, begin)
 
 
 def read(folder: Path) -> Any:
@@ -44,7 +48,7 @@ def numbers(events: Any, name: str) -> list[float]:
 def test_curves_and_a_distribution_of_a_deep_agent(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     agent = perstep.DeepQ("CartPole-v1", rule="d2", replay_capacity=200, hidden=(8,), num_quantiles=5)
-    with EventWriter(tmp_path) as events:
+    with event_writer(tmp_path) as events:
         agent.learn(300, callback=events)
         events.write(agent)
     found = read(tmp_path)
@@ -65,7 +69,7 @@ def test_tensorboard_itself_makes_distributions_of_them(tmp_path: Path) -> None:
     from tensorboard.util.tensor_util import make_ndarray
 
     agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4).learn(100)
-    with EventWriter(tmp_path, begin=agent) as events:
+    with event_writer(tmp_path, begin=agent) as events:
         events.write(agent)
     found = EventAccumulator(str(tmp_path))
     found.Reload()
@@ -79,7 +83,7 @@ def test_tensorboard_itself_makes_distributions_of_them(tmp_path: Path) -> None:
 
 def test_entries_are_about_what_happened_since_the_last_one(tmp_path: Path) -> None:
     agent = perstep.QLearning("FrozenLake-v1", rule="differential", epsilon=0.5)
-    with EventWriter(tmp_path) as events:
+    with event_writer(tmp_path) as events:
         before = agent.learn(2000, callback=events).history.record  # the record has halved its rows on the way
         events.write(agent)
         rewards, returns, ends = (np.array(array) for array in (before.reward_rate, before.returns, before.episodes))
@@ -100,7 +104,7 @@ def test_entries_are_about_what_happened_since_the_last_one(tmp_path: Path) -> N
 
 def test_they_change_nothing(tmp_path: Path) -> None:
     plain = perstep.QLearning("perstep/TwoLoop-v0", rule="d3").learn(5000)
-    with EventWriter(tmp_path) as events:
+    with event_writer(tmp_path) as events:
         watched = perstep.QLearning("perstep/TwoLoop-v0", rule="d3").learn(5000, callback=events)
     np.testing.assert_array_equal(plain.all_action_values, watched.all_action_values)
 
@@ -150,7 +154,7 @@ def test_the_first_stretch_is_in_the_first_entry(tmp_path: Path) -> None:
     agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4)
     for name in ("first", "second"):
         before, earned = agent.steps, totals(agent).rewards
-        with EventWriter(tmp_path / name, begin=agent if agent.steps else 0) as events:
+        with event_writer(tmp_path / name, begin=agent if agent.steps else 0) as events:
             assert events.last_step == before
             agent.learn(1000, callback=events)
             written = events.last_step
@@ -165,7 +169,7 @@ def test_the_first_stretch_is_in_the_first_entry(tmp_path: Path) -> None:
 
 def test_the_last_step_is_one_with_an_entry(tmp_path: Path) -> None:
     agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4).learn(100)
-    with EventWriter(tmp_path, every=1000, begin=agent.steps) as events:
+    with event_writer(tmp_path, every=1000, begin=agent.steps) as events:
         agent.learn(500, callback=events)
         assert events.last_step == 100
         events.write(agent)

@@ -24,7 +24,7 @@ from perstep.agents.arrays import check_cursor, check_masses, check_sketch, fill
 from perstep.agents.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
-from perstep.agents.worlds import Absent, describe, go_back, open_world
+from perstep.agents.worlds import Absent, describe, go_back, name_of_world, open_world
 from perstep.block_sums import BlockSums, block_sums_of, expected_sum, new_block_sums, no_block_sums
 from perstep.budget import claim
 from perstep.config import LearnerConfig, count
@@ -105,6 +105,21 @@ class Agent(ABC):
     _load: ClassVar[Callable[..., Agent]]  # perstep.load, which agents/files.py puts here
     _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
 
+    def __new__(cls, *given: Any, **settings: Any) -> Self:
+        """Refuse what is given by position, as elsewhere, before Python does so without a hint."""
+        places = [p.name for p in inspect.signature(cls).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        if given and isinstance(given[0], str) and given[0].endswith("Policy"):
+            raise TypeError(
+                f"{cls.__name__} takes no name of a policy, because the spaces of the world decide what it learns with: "
+                f"perstep.{cls.__name__}({', '.join(places)}), got {given[0]!r}."
+            )
+        if len(given) > len(places):
+            raise TypeError(
+                f"{cls.__name__} takes {' and '.join(places)} by position and settings by name: "
+                f"perstep.{cls.__name__}({', '.join(places)}, seed=0), got {len(given)} values by position."
+            )
+        return super().__new__(cls)
+
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         self.config = config
         claim(
@@ -143,6 +158,12 @@ class Agent(ABC):
     def mdp(self) -> FiniteMDP | None:
         """The finite MDP that the world is, if it is one."""
         return self._opened.mdp
+
+    @property
+    def world_name(self) -> str:
+        """The id of the world with its settings; of a finite MDP its name and sizes."""
+        world = getattr(self, "_vector_world", None) or self._world
+        return name_of_world(self._opened, None if world is None else world.env)
 
     @property
     def compiled_world(self) -> str | None:

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, final
 
+from perstep.agents.tracking import Log, TensorBoardLog, Tracker, WandbLog, tensorboard_classes, wandb_module
 from perstep.config.checks import whole
+from perstep.habits import CALLBACK_ARGUMENTS
 
 if TYPE_CHECKING:
     from perstep.agents.evaluation import Evaluation
 
 
+BEST_FILE = "best_model.safetensors"
+
+
 class EveryCallback(ABC):
     """Called during `learn` whenever the number of steps reaches a multiple of `every`. Learning stops if it returns False."""
 
-    def __init__(self, every: int) -> None:
-        if hasattr(every, "step"):
+    def __new__(cls, *given: Any, **settings: Any) -> Self:
+        """Refuse an environment, and names of other libraries, before Python does so without a hint."""
+        if given and hasattr(given[0], "step"):
             raise TypeError(
-                f"{type(self).__name__} needs no environment, the agent's own is copied: give the steps between two calls."
+                f"{cls.__name__} needs no environment, the agent's own is copied: give the steps between two calls."
             )
+        known = inspect.signature(cls).parameters
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+        for name in settings if not takes_any else ():
+            if name not in known and name in CALLBACK_ARGUMENTS:
+                raise TypeError(f"{cls.__name__} has no argument {name!r}. {CALLBACK_ARGUMENTS[name]}")
+        return super().__new__(cls)
+
+    def __init__(self, every: int) -> None:
         self.every = whole("every", every, 1)
 
     @abstractmethod
@@ -37,7 +52,7 @@ class EvalCallback(EveryCallback):
     """Evaluate the policy every `eval_freq` steps, without exploration, and keep the best agent so far.
 
     Each time, the agent follows its policy for `num_steps` steps in a copy of its world, as `agent.evaluate` does.
-    `best_model_save_path`: a file for the agent with the largest average reward.
+    `best_model_save_path`: a folder, whose best_model.safetensors is the agent with the largest average reward, or such a file.
     """
 
     def __init__(
@@ -51,7 +66,7 @@ class EvalCallback(EveryCallback):
     ) -> None:
         super().__init__(eval_freq)
         self.num_steps = whole("num_steps", num_steps, 1)
-        self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
+        self.best_model_save_path = None if best_model_save_path is None else _best_file(Path(best_model_save_path))
         self.deterministic = deterministic
         self.seed = seed
         self.evaluations: list[tuple[int, Evaluation]] = []
@@ -67,7 +82,13 @@ class EvalCallback(EveryCallback):
         found = agent.evaluate(self.num_steps, deterministic=self.deterministic, seed=self.seed)
         self.evaluations.append((agent.steps, found))
         if self.best_model_save_path is not None and self.best == self.evaluations[-1]:
+            self.best_model_save_path.parent.mkdir(parents=True, exist_ok=True)
             agent.save(self.best_model_save_path)
+
+
+def _best_file(given: Path) -> Path:
+    """The file itself, or the one in a folder; what has no suffix is a folder."""
+    return given if given.suffix and not given.is_dir() else given / BEST_FILE
 
 
 @final
@@ -99,6 +120,70 @@ class CheckpointCallback(EveryCallback):
             for old in self.saved[: -self.keep]:
                 old.unlink(missing_ok=True)
             self.saved = self.saved[-self.keep :]
+
+
+class TrackingCallback(EveryCallback):
+    """Writes the metrics of the agent every `every` steps. Close it at the end, or use it in a `with` statement."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__(every)
+        self._tracker: Tracker | None = None
+
+    @abstractmethod
+    def _open(self, agent: Any) -> Log:
+        """The log, opened at the first call."""
+
+    def __call__(self, agent: Any) -> None:
+        """Write an entry."""
+        if self._tracker is None:
+            begin = 0 if agent.steps < 2 * self.every else agent.steps  # several worlds may step past a multiple
+            self._tracker = Tracker([self._open(agent)], 1, begin)
+        self._tracker.write(agent)
+
+    def close(self) -> None:
+        """Write all pending entries. If learning continues, so does the log."""
+        if self._tracker is not None:
+            self._tracker.close()
+            self._tracker = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+@final
+class TensorBoardCallback(TrackingCallback):
+    """Write events for TensorBoard to a folder, every so many steps: the metrics of `perstep train … --tensorboard`."""
+
+    def __init__(self, folder: str | os.PathLike[str], every: int = 1000) -> None:
+        super().__init__(every)
+        tensorboard_classes()  # now, so that it is missed before the agent learns
+        self.folder = Path(folder)
+
+    def _open(self, agent: Any) -> Log:
+        return TensorBoardLog(self.folder, agent.steps - 1)
+
+
+@final
+class WandbCallback(TrackingCallback):
+    """Log to a project of Weights & Biases, every so many steps: the metrics of `perstep train … --wandb PROJECT`.
+
+    `id`: that of an earlier run, to continue it; `callback.id` is that of this one. `settings`: more arguments of `wandb.init`,
+    such as entity, name, tags, dir or mode="offline".
+    """
+
+    def __init__(self, project: str, every: int = 1000, *, id: str | None = None, **settings: Any) -> None:
+        super().__init__(every)
+        wandb_module()  # now, so that it is missed before the agent learns
+        self.project, self.id, self.settings = project, id, settings
+
+    def _open(self, agent: Any) -> Log:
+        about = {"agent": type(agent).__name__, **agent.config.to_json()}
+        log = WandbLog(self.project, self.id, **{"config": about, **self.settings})
+        self.id = log.id
+        return log
 
 
 def callbacks_of(given: Callback | Iterable[Callback] | None) -> list[Callback]:

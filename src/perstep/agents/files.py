@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from perstep.agents.worlds import reopen, say_of_reset, start_anew
 from perstep.budget import BUDGET, limited
 from perstep.config import number
 from perstep.curiosity import MOOD
-from perstep.errors import unknown
+from perstep.errors import UnknownName, unknown
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.sketch import kept, new_sketch
 from perstep.tabular import memory
@@ -116,8 +117,10 @@ def _load(path: str | os.PathLike[str], env: World | None, *, own: bool) -> Agen
         if env is None:
             agent_class._check_spaces(world, about)
         given, here = agent_class._given(arrays), agent_class._on_this_machine(config, own)
-    with _blaming(path) if env is None else contextlib.nullcontext():
+    with _blaming(path) if env is None else _naming(path, about, arrays):
         agent = agent_class(world, *given, **agent_class._settings_from(here, about))
+    if env is not None:
+        _refuse_another_world(path, about, arrays, agent)
     agent.config = config  # with the device that was asked for, where there is one again
     with _blaming(path, UNFIT if env is None else "does not fit the world that was given"):
         agent._restore(arrays, {**metadata, "world_is_given": env is not None})
@@ -126,6 +129,60 @@ def _load(path: str | os.PathLike[str], env: World | None, *, own: bool) -> Agen
     if worlds:
         say_of_reset(about)
     return agent
+
+
+def _refuse_another_world(
+    path: str | os.PathLike[str], about: dict[str, Any], arrays: storage.Arrays, agent: Agent
+) -> None:
+    """Refuse a world that differs in size from the one in which the agent learnt."""
+    there, here = _saved_sizes(about, arrays), sizes_in_words(agent._spaces())
+    if there and here and there != here:
+        raise storage.BadFile(
+            f"{path} was learnt in {_world_name(about)} with {there}, but the world that was given has {here}."
+        )
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str], about: dict[str, Any], arrays: storage.Arrays) -> Iterator[None]:
+    """Say of an error in a world that was given which world was expected."""
+    try:
+        yield
+    except UnknownName:  # there is no such world
+        raise
+    except (ValueError, TypeError) as error:
+        sizes = _saved_sizes(about, arrays)
+        more = f" with {sizes}" if sizes else ""
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            f"{path} was learnt in {_world_name(about)}{more}, and does not fit the world that was given: {error}"
+        ) from error
+
+
+def _world_name(about: dict[str, Any]) -> str:
+    settings = about.get("kwargs")
+    return str(about.get("name") or "a world without a name") + (f" {settings}" if settings else "")
+
+
+def _saved_sizes(about: dict[str, Any], arrays: storage.Arrays) -> str:
+    """The sizes of the world of a file, in words; empty if they are unknown."""
+    if about.get("kind") == "mdp":
+        shape = arrays["mdp.probability"].shape if "mdp.probability" in arrays else ()
+        return f"{shape[0]} states and {shape[1]} actions" if len(shape) == 3 else ""
+    return sizes_in_words(about.get("spaces"))
+
+
+def sizes_in_words(spaces: Any) -> str:
+    """The sizes that an agent's description of its spaces gives, such as "16 states and 4 actions"; empty if it gives none."""
+    try:
+        actions = f"{math.prod(spaces['actions']['sizes'])} actions"
+        if "states" in spaces:
+            return f"{math.prod(spaces['states']['sizes'])} states and {actions}"
+        seen = spaces.get("observations", spaces)
+        if seen.get("count"):
+            return f"{seen['count']} states and {actions}"
+        return f"observations of shape {tuple(seen['shape'])} and {actions}"
+    except (KeyError, TypeError, AttributeError):
+        return ""
 
 
 def _accept(path: str | os.PathLike[str], metadata: dict[str, Any]) -> bool:

@@ -110,8 +110,10 @@ class TabularAgent(Agent):
         columns["visits"] = visits.sum(axis=1)
         if not self._control:
             return polars.DataFrame({**columns, "value": scores[:, 0]})
-        columns["action"] = scores.argmax(axis=1)
-        return polars.DataFrame({**columns, **{f"value_{a}": scores[:, a] for a in range(self.num_actions)}})
+        actions = getattr(self.mdp, "actions", range(self.num_actions))
+        best = scores.argmax(axis=1)
+        columns["action"] = best if isinstance(actions, range) else [str(actions[a]) for a in best]
+        return polars.DataFrame({**columns, **{f"value_{name}": scores[:, a] for a, name in enumerate(actions)}})
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write `frame()` as a .parquet, .csv or .json file, for programs without perstep."""

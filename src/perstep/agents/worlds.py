@@ -189,6 +189,22 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     return {}, about
 
 
+NOT_OF_THE_WORLD = ("render_mode", "num_envs", "vectorization_mode", "vector_kwargs")  # arguments of gymnasium alone
+
+
+def name_of_world(opened: Opened, env: Any) -> str:
+    """The id of a world with its settings; of a finite MDP its name and sizes. Wrappers do not count."""
+    inner = getattr(env, "unwrapped", None)
+    if (mdp := opened.mdp or getattr(inner, "mdp", None)) is not None:
+        return f"{mdp.name or 'a finite MDP'} ({mdp.num_states} states, {mdp.num_actions} actions)"
+    if inner is None:
+        return opened.absent.name if opened.absent else "a world without a name"
+    if (spec := getattr(inner, "spec", None)) is None:
+        return type(inner).__name__
+    settings = {name: value for name, value in spec.kwargs.items() if name not in NOT_OF_THE_WORLD}
+    return f"{spec.id} {settings}" if settings else str(spec.id)
+
+
 def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
     """The world of a saved agent, as far as the file alone describes it."""
     import gymnasium

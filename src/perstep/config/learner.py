@@ -274,7 +274,7 @@ class LearnerConfig:
         names = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in names:
-                owner = f"setting of {cls.__name__.removesuffix('Config')},"
+                owner = f"{cls.__name__.removesuffix('Config')} setting"
                 if (instead := instead_of(name, names)) is not None:
                     raise UnknownName(f"There is no {owner} {name!r}: {instead}")
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")

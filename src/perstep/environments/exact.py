@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from numbers import Real
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Union, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
-Policy = ArrayLike | Callable[[int], Any]
-"""Actions (S,), probabilities (S, A), or a function from a state to an action or to probabilities (A,)."""
+Policy = Union[ArrayLike, Callable[[int], Any], "Solution"]
+"""Actions (S,), probabilities (S, A), a function from a state to an action or to probabilities (A,), or a solution."""
 
 DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
 THIN_UP_TO = (
@@ -231,9 +231,13 @@ class Solution:
     risk_level: float = field(default=1.0, kw_only=True)
     """τ: what is maximised is CVaR, the mean reward of the worst fraction τ of the steps; 1 is the average reward."""
     cvar: float = field(default=math.nan, kw_only=True)
-    """The CVaR of `policy` at the risk level; NaN if that is 1. `interval` then holds the largest CVaR."""
+    """The CVaR of `policy` at the risk level; at 1 the average reward. `interval` holds the largest CVaR."""
     threshold: float = field(default=math.inf, kw_only=True)
     """y, the reward below which a step counts among the worst. Values are those of the reward y − (y − R)⁺ / τ."""
+
+    def __post_init__(self) -> None:
+        if self.risk_level == 1.0:
+            object.__setattr__(self, "cvar", self.average_reward)
 
     @property
     def proven(self) -> bool:
@@ -253,6 +257,8 @@ def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsi
     """A policy as probabilities (S, A), mixed with the uniform policy: (1 − ε) π + ε/A. Greedy π gives the ε-greedy policy."""
     if not 0.0 <= epsilon <= 1.0:
         raise ValueError(f"epsilon must be a probability from 0 to 1, got {epsilon}.")
+    if isinstance(policy, Solution):
+        policy = policy.policy
     if callable(policy):
         choices = [np.asarray(policy(state)) for state in range(num_states)]
         if len({choice.shape for choice in choices}) > 1:

@@ -187,7 +187,7 @@ class Frontier:
     @property
     def cvars(self) -> Floats:
         """The largest CVaR at each level. (L,)"""
-        return np.array([s.average_reward if s.risk_level == 1.0 else s.cvar for s in self.solutions])
+        return np.array([s.cvar for s in self.solutions])
 
     @property
     def average_rewards(self) -> Floats:

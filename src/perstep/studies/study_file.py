@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from perstep import presets
 from perstep.algorithms import ALGORITHMS, algorithm
 from perstep.config import count
 from perstep.errors import unknown
-from perstep.schedules import Decay
+from perstep.schedules import Decay, is_finite
 from perstep.studies.runs import load_code
 from perstep.studies.study import Study, setting_name
 
@@ -31,14 +31,42 @@ LONGEST_NAME = 200  # bytes: most file systems allow 255, and the name gets suff
 SUFFIXES = (".yaml", ".yml", ".json", ".py")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """All numbers from `low` to `high`, for a search: {low: 1e-4, high: 1e-1, log: true}."""
+
+    low: float
+    high: float
+    log: bool = False
+    """Whether to draw factors evenly rather than differences: for step sizes."""
+
+    def __post_init__(self) -> None:
+        if not (is_finite(self.low) and is_finite(self.high)):
+            raise ValueError(f"low and high of a range must be finite numbers, got {self.low!r} and {self.high!r}.")
+        if self.low >= self.high:
+            raise ValueError(f"low of a range must be below high, got low {self.low} and high {self.high}.")
+        if not isinstance(self.log, bool):
+            raise ValueError(f"log of a range must be true or false, got {self.log!r}.")
+        if self.log and self.low <= 0:
+            raise ValueError(f"A range with log: true must begin above 0, got low {self.low}.")
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds whole numbers alone: both ends are written as such."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+
 @dataclass(frozen=True)
 class UserStudy:
     """A named study of one algorithm, or of several for comparison."""
 
     name: str
     studies: tuple[Study, ...]
+    """Where the file gives a range, the grid has its two ends."""
     code: str | None = None
     """The path of the study file if it is a Python file."""
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    """The settings whose values are a range. Only a search can run them."""
 
 
 def read_study(path: Path) -> UserStudy:
@@ -59,10 +87,11 @@ def read_study(path: Path) -> UserStudy:
         code, given = None, _plain(path)
     try:
         name, studies = studies_of(given, path.stem)
+        ranges = _ranges(given["grid"])
     except (ValueError, TypeError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{path}: {error}") from error
-    return UserStudy(name, studies, code)
+    return UserStudy(name, studies, code, ranges)
 
 
 def studies_of(given: Any, name: str) -> tuple[str, tuple[Study, ...]]:
@@ -166,8 +195,13 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
 
 
 def _grid(given: Any) -> dict[str, tuple[Any, ...]]:
+    ranges = _ranges(given)
     grid = {
-        name: values if isinstance(values, list | tuple) else [values]
+        name: [ranges[name].low, ranges[name].high]  # checked as all values are; a search replaces them
+        if name in ranges
+        else values
+        if isinstance(values, list | tuple)
+        else [values]
         for name, values in _mapping("grid", given).items()
     }
     if not grid:
@@ -178,6 +212,26 @@ def _grid(given: Any) -> dict[str, tuple[Any, ...]]:
         if not values:
             raise ValueError(f"The grid has no values for {name}. Give at least one value or remove the name.")
     return {name: tuple(values) for name, values in grid.items()}
+
+
+def _ranges(grid: Any) -> dict[str, Range]:
+    """The settings of a grid that are given as {low: …, high: …}."""
+    return {name: _range(name, given) for name, given in _mapping("grid", grid).items() if _is_range(given)}
+
+
+def _is_range(given: Any) -> bool:
+    return isinstance(given, Mapping) and bool({"low", "high"} & set(given))
+
+
+def _range(name: str, given: Mapping[str, Any]) -> Range:
+    try:
+        return Range(**given)
+    except TypeError:
+        raise ValueError(
+            f"A range must have the form {{low: 1e-4, high: 1e-1, log: true}}, got {name}: {dict(given)}."
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _check(study: Study) -> None:

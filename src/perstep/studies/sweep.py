@@ -15,6 +15,7 @@ from perstep.studies.folder_lock import locked
 from perstep.studies.ranking import ALL_STEPS, rank
 from perstep.studies.results import Results, StudyStopped, publishing
 from perstep.studies.runs import try_out
+from perstep.studies.search import failures, search
 from perstep.studies.statistics import Floats
 from perstep.studies.study import Setting, Study, setting_name
 from perstep.studies.study_command import StudyOptions, new_console, run_study
@@ -24,15 +25,28 @@ SHOWN = 20  # configurations on the terminal; the file has all of them
 RANKING = "ranking.csv"
 
 
-def sweep(path: Path, out: Path, options: StudyOptions) -> int:
-    """Run the study in a file and write its results into `out`. Returns 0, or 1 if a run failed."""
+def sweep(path: Path, out: Path, options: StudyOptions, trials: int | None = None) -> int:
+    """Run the study in a file and write its results into `out`. Returns 0, or 1 if a run failed.
+
+    `trials`: search that many configurations with Optuna; None for all configurations.
+    """
     study = read_study(Path(path))
+    if trials is None and study.ranges:
+        name = next(iter(study.ranges))
+        raise ValueError(
+            f"{path}: {name} is a range, which has no end of values. Give --search optuna, or a list of values."
+        )
     for each in study.studies:
         try_out(each, study.code)
     results = Results(Path(out) / study.name, study.studies)
     console = new_console()
+    options = replace(options, code=study.code)
     with locked(results.folder, options.share):
-        summary = run_study(study.name, results, replace(options, code=study.code), console)
+        if trials is None:
+            summary = run_study(study.name, results, options, console)
+        else:
+            results = search(study, results, trials, options, console)
+            summary = failures(results, options, console)
         if not summary.elsewhere:
             _print_ranking(study, results, console)
     return int(bool(summary.failures))

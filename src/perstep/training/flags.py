@@ -51,6 +51,8 @@ class TrainFlags:
     """Evaluate without exploration."""
     tensorboard: bool = False
     """Write events for TensorBoard to the folder."""
+    wandb: Annotated[str | None, arg(metavar="PROJECT")] = None
+    """Log the run to this project of Weights & Biases; offline if WANDB_MODE=offline is set."""
     film: bool = False
     """Record film.gif, a video of the agent at the end of the run, in the folder."""
     world_settings: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perstep.agents.agent import Agent
+from perstep.agents.tracking import learning
 from perstep.recording import EPISODES, PENDING, RETURNS, REWARDS, mean_return
 from perstep.run_view import RunStatus
 from perstep.storage import write_table
@@ -48,12 +49,6 @@ def last_episodes(agent: Agent, rows: int) -> tuple[float, int]:
     begin = min(len(ended) - 1 - rows, int(np.flatnonzero(ended)[-1]))
     recent = slice(max(begin, 0), None)
     return float(returns[recent].sum() / ended[recent].sum()), int(ended[recent].sum())
-
-
-def learning(agent: Agent) -> dict[str, float]:
-    """The loss of the last minibatch and ε, of agents that have them."""
-    found = {"loss": getattr(agent, "last_loss", None), "epsilon": getattr(agent, "epsilon", None)}
-    return {name: value for name, value in found.items() if isinstance(value, float)}
 
 
 def metrics_frame(agent: Agent) -> polars.DataFrame:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perstep.agents.agent import Agent
+from perstep.agents.tracking import Log, TensorBoardLog, Tracker, WandbLog, tensorboard_classes, wandb_module
 from perstep.checkpoint_schedule import CheckpointSchedule
 from perstep.config import count
 from perstep.storage import read_table
 from perstep.studies.folder_lock import locked
 from perstep.training.evaluation import EvaluationLog, EvaluationPlan
-from perstep.training.events import EventWriter, tensorboard_classes
 from perstep.training.exact_answers import exact_answers
 from perstep.training.metrics import write_metrics
 from perstep.training.run_folder import (
@@ -44,6 +44,7 @@ def train(
     resume: bool = False,
     evaluate: EvaluationPlan | None = None,
     tensorboard: bool = False,
+    wandb: str | None = None,
     video: bool = False,
     watch: Callable[[Agent], None] = lambda agent: None,
     say: Callable[[str], None] = lambda text: None,
@@ -52,7 +53,9 @@ def train(
     """Learn until the agent has made `steps` steps, and leave all files of the run in `folder`.
 
     With `resume`, a run in the folder continues; without it, a folder with a run is refused. `evaluate`: when to evaluate the agent
-    during the run. `tensorboard`: also write events for TensorBoard. `video`: also record a video of the agent at the end.
+    during the run. `tensorboard`: also write events for TensorBoard. `wandb`: the project of
+    Weights & Biases to log the run in; a run that resumes continues there under the same id.
+    `video`: also record a video of the agent at the end.
     `watch` is called with the agent several times a second, `say` with messages about evaluations and checkpoints. None of these
     changes what is learnt. Raises `Interrupted`, after a checkpoint, on SIGINT and SIGTERM.
     """
@@ -72,6 +75,8 @@ def train(
             check_recordable(agent)
         if tensorboard:
             tensorboard_classes()
+        if wandb is not None:
+            wandb_module()
         finished = run.record.get("finished") and agent.steps >= steps
         evaluations = None
         if evaluate is not None and not finished:
@@ -81,9 +86,15 @@ def train(
             RunFolder.open(folder, spec, resume=False)
         if not finished:
             with contextlib.ExitStack() as opened:
-                events = None
+                logs: list[Log] = []
                 if tensorboard:
-                    events = opened.enter_context(EventWriter(folder, max(1, steps // MAX_EVENTS), agent))
+                    logs.append(TensorBoardLog(folder, agent.steps))
+                if wandb is not None:
+                    logs.append(online := _wandb_log(wandb, run, spec))
+                    say(f"Weights & Biases: {online.place}")
+                events = None
+                if logs:
+                    events = opened.enter_context(Tracker(logs, max(1, steps // MAX_EVENTS), agent))
                 run.update_record(
                     **spec.to_json(), steps=agent.steps, finished=False, command=command, versions=versions()
                 )
@@ -101,6 +112,15 @@ def train(
         if not finished or current:
             run.update_record(finished=True, current=run.record.get("current", {}) | current)
         return agent
+
+
+def _wandb_log(project: str, run: RunFolder, spec: RunSpec) -> WandbLog:
+    """The run of Weights & Biases that the record names, or a new one, whose id the record keeps from now on."""
+    kept = run.record.get("wandb") or {}
+    known = kept.get("id") if kept.get("project") == project else None
+    log = WandbLog(project, known, name=run.folder.name, dir=str(run.folder), config=spec.to_json())
+    run.update_record(wandb={"project": project, "id": log.id})
+    return log
 
 
 def draw(folder: Path) -> None:

@@ -8,11 +8,11 @@ from typing import final
 
 from perstep.agents.agent import Agent
 from perstep.agents.doubts import DoubtWarning
+from perstep.agents.tracking import Tracker
 from perstep.agents.worlds import FRESH
 from perstep.checkpoint_schedule import CheckpointSchedule
 from perstep.system.signals import abandoned_at_signals, deferred_signals, signal_name
 from perstep.training.evaluation import EvaluationLog
-from perstep.training.events import EventWriter
 from perstep.training.failure import explained_failure
 from perstep.training.run_folder import AGENT, RunFolder
 
@@ -35,7 +35,7 @@ class TrainingLoop:
         agent: Agent,
         schedule: CheckpointSchedule,
         evaluations: EvaluationLog | None,
-        events: EventWriter | None,
+        events: Tracker | None,
         watch: Callable[[Agent], None],
         say: Callable[[str], None],
     ) -> None:

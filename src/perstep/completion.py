@@ -1,0 +1,144 @@
+"""Completion in shells: the commands, flags, algorithms and worlds as a script that bash, zsh or fish reads when it starts.
+
+The script holds all words, so that a press of the tab key starts no Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SHELLS = ("bash", "zsh", "fish")
+
+Flags = Mapping[str, tuple[str, ...]]
+"""Flag → the words that may follow it; empty if it takes none, or anything."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What may follow a command."""
+
+    words: tuple[str, ...] = ()
+    """What it takes by position; empty for files."""
+    flags: Flags = field(default_factory=dict)
+    by_algorithm: Mapping[tuple[str, ...], Flags] = field(default_factory=dict)
+    """Further flags after one of these algorithms, which the command takes first."""
+    then: tuple[str, ...] = ()
+    """What it takes by position after the algorithm."""
+
+
+def flags_of(kind: Any, defaults: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
+    """The flags that tyro makes of the fields of a dataclass, without what is given by position."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found: dict[str, tuple[str, ...]] = {}
+    for each in dataclasses.fields(kind):
+        default = (defaults or {}).get(each.name, each.default)
+        if "Positional" in repr(hints[each.name]):
+            continue
+        switched_off = "no-" if default is True else ""
+        found[f"--{switched_off}{each.name.replace('_', '-')}"] = tuple(_choices(hints[each.name]))
+    return found
+
+
+def _choices(hint: Any) -> Iterable[str]:
+    """The words of a Literal, also inside Annotated and unions."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        yield from map(str, typing.get_args(hint))
+    elif origin is typing.Annotated:
+        yield from _choices(typing.get_args(hint)[0])
+    elif origin in (typing.Union, types.UnionType):
+        for part in typing.get_args(hint):
+            yield from _choices(part)
+
+
+def script(shell: str, commands: Mapping[str, Command]) -> str:
+    """The script for a shell."""
+    if shell == "fish":
+        return _fish(commands)
+    begin = "autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
+    return begin + _bash(commands)
+
+
+def _bash(commands: Mapping[str, Command]) -> str:
+    lines = [
+        "# perstep: completion for bash and zsh",
+        "_perstep() {",
+        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" words="" flags="" algorithm="" i',
+        "  COMPREPLY=()",
+        '  if [ "$COMP_CWORD" -eq 1 ]; then',
+        f'    COMPREPLY=($(compgen -W "{_joined([*commands, "--help", "--version"])}" -- "$cur"))',
+        "    return",
+        "  fi",
+        '  case "${COMP_WORDS[1]}" in',
+    ]
+    for name, command in commands.items():
+        lines += [
+            f"    {name})",
+            f'      words="{_joined(command.words)}"',
+            f'      flags="{_joined(_all(command.flags))}"',
+        ]
+        if command.by_algorithm:
+            lines += ["      for ((i = 2; i < COMP_CWORD; i++)); do", '        case "${COMP_WORDS[i]}" in']
+            for algorithms, flags in command.by_algorithm.items():
+                lines.append(
+                    f'          {"|".join(algorithms)}) algorithm=1; flags="{_joined(_all({**command.flags, **flags}))}" ;;'
+                )
+            lines += ["        esac", "      done", f'      [ -n "$algorithm" ] && words="{_joined(command.then)}"']
+        lines.append('      case "$prev" in')
+        every = {**command.flags, **{k: v for flags in command.by_algorithm.values() for k, v in flags.items()}}
+        for flag, choices in every.items():
+            if choices:
+                lines.append(f'        {flag}) words="{_joined(choices)}"; flags="" ;;')
+        files = [flag for flag in every if flag in ("--out", "--video", "--policy")]
+        lines += [f'        {"|".join(files)}) words=""; flags="" ;;'] if files else []
+        lines += ["      esac", "      ;;"]
+    lines += [
+        "  esac",
+        '  case "$cur" in -*) words="$flags" ;; esac',
+        '  [ -n "$words" ] && COMPREPLY=($(compgen -W "$words" -- "$cur"))',
+        "}",
+        "complete -o default -F _perstep perstep",  # without an answer: names of files
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _fish(commands: Mapping[str, Command]) -> str:
+    at_start, lines = "__fish_use_subcommand", ["# perstep: completion for fish"]
+    lines += [f"complete -c perstep -f -n {at_start} -a {name}" for name in commands]
+    for name, command in commands.items():
+        here = f"__fish_seen_subcommand_from {name}"
+        words = command.words
+        if command.by_algorithm:
+            known = _joined(name for algorithms in command.by_algorithm for name in algorithms)
+            lines.append(
+                f"complete -c perstep -f -n '{here}; and not __fish_seen_subcommand_from {known}' -a '{known}'"
+            )
+            lines.append(
+                f"complete -c perstep -f -n '{here}; and __fish_seen_subcommand_from {known}' -a '{_joined(command.then)}'"
+            )
+        elif words:
+            lines.append(f"complete -c perstep -f -n '{here}' -a '{_joined(words)}'")
+        lines += _fish_flags(here, command.flags)
+        for algorithms, flags in command.by_algorithm.items():
+            lines += _fish_flags(f"{here}; and __fish_seen_subcommand_from {_joined(algorithms)}", flags)
+    return "\n".join(lines) + "\n"
+
+
+def _fish_flags(where: str, flags: Flags) -> list[str]:
+    return [
+        f"complete -c perstep -n '{where}' -l {flag[2:]}" + (f" -x -a '{_joined(choices)}'" if choices else "")
+        for flag, choices in flags.items()
+    ]
+
+
+def _all(flags: Flags) -> list[str]:
+    return [*flags, "--help"]
+
+
+def _joined(words: Iterable[str]) -> str:
+    return " ".join(words)
