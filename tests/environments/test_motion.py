@@ -30,8 +30,8 @@ def look(world: Any, state: Any, observation: Any) -> None:
 
 
 @compiled
-def one(world: Any, parameters: Any, state: Any, action: Any, observation: Any) -> Any:
-    reward, terminated = motion.step(world, parameters, state, action)
+def one(world: Any, parameters: Any, state: Any, action: Any, generator: Any, observation: Any) -> Any:
+    reward, terminated = motion.step(world, parameters, state, action, generator)
     motion.observe(world, state, observation)
     return reward, terminated
 
@@ -42,7 +42,7 @@ def act_at_random(world: Any, parameters: Any, state: Any, num_actions: Any, gen
     ended = 0
     motion.start(world, parameters, state, generator)
     for _ in range(num_steps):
-        _, terminated = motion.step(world, parameters, state, int(num_actions * uniform(generator)))
+        _, terminated = motion.step(world, parameters, state, int(num_actions * uniform(generator)), generator)
         if terminated:
             ended += 1
             motion.start(world, parameters, state, generator)

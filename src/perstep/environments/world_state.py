@@ -25,6 +25,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     TELEPORT: (),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
+    "perstep.environments.puck_world:PuckWorldEnv": ("state",),
     "perstep.environments.autoscaling:AutoscalingEnv": ("state",),
     "perstep.environments.minatar:MinAtarEnv": ("state",),
     "perstep.environments.atari:AtariEnv": ("state",),
