@@ -15,7 +15,7 @@ from perstep.environments import WORLDS, endless
 
 SOUND = [
     "AccessControl", "AdmissionControl", "Catch", "CrissCross", "Inventory", "Maintenance", "RiverSwim", "TwoLoop", "CartPole",
-    "MountainCar", "Acrobot", "Autoscaling", "InvertedPendulum",
+    "MountainCar", "Acrobot", "Autoscaling", "InvertedPendulum", "PuckWorld",
 ]  # fmt: skip
 
 

@@ -147,10 +147,10 @@ class Motion:
 def compiled_world(env: Any) -> Motion | None:
     """The compiled world that takes the same steps as a Gymnasium environment; None if there is none.
 
-    It exists for PendulumEnv, for PuckWorldEnv and for Gymnasium's CartPole, MountainCar and Acrobot. Passive wrappers are ignored, and the limit
-    of a TimeLimit or the cost of a Teleport is read. With any other wrapper, for a subclass, or if a method was replaced, the
-    result is None. The physics of the environment (gravity, masses, …) are read now. Call this function again if they may have
-    changed.
+    It exists for PendulumEnv, for PuckWorldEnv and for Gymnasium's CartPole, MountainCar and Acrobot. Passive wrappers are ignored,
+    and the limit of a TimeLimit or the cost of a Teleport is read. With any other wrapper, for a subclass, or if a method was
+    replaced, the result is None. The physics of the environment (gravity, masses, …) are read now. Call this function again if
+    they may have changed.
     """
     *wrappers, inner = layers_of(env)
     number = next((i for i, row in enumerate(_TABLE) if row.env == kind(inner)), None)
