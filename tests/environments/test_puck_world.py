@@ -72,7 +72,9 @@ def test_the_target_jumps_as_often_as_said_and_anywhere() -> None:
     for _ in range(20_000):
         before = env.unwrapped.state.copy()
         _, reward, _, _, info = env.step(NOTHING)
-        assert reward == pytest.approx(-math.hypot(*(before[4:] - before[:2])))  # that of the target's old place; the puck is at rest
+        assert reward == pytest.approx(
+            -math.hypot(*(before[4:] - before[:2]))
+        )  # of the target's old place; the puck rests
         assert info["jumped"] == (before[4:] != env.unwrapped.state[4:]).any()
         if info["jumped"]:
             places.append(env.unwrapped.state[4:].copy())
