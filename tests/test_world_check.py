@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -11,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 
 import perstep
 from perstep.cli import main
-from perstep.environments import WORLDS, endless
+from perstep.environments import WORLDS, Teleport, endless, without_time_limit
 
 SOUND = [
     "AccessControl", "AdmissionControl", "Catch", "CrissCross", "Inventory", "Maintenance", "RiverSwim", "TwoLoop", "CartPole",
@@ -117,3 +118,65 @@ def test_what_no_agent_can_use_is_said():
     assert "got 4 values" in str(perstep.check_world(OldStep()))
     with pytest.raises(TypeError, match=r"not its class: check_world\(OldStep\(\)\)"):
         perstep.check_world(OldStep)
+
+
+# --- Vectors
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_vector_of_endless_worlds_never_ends(mode: str) -> None:
+    wrap = partial(endless, reset_cost=7.0)
+    vector = gymnasium.make_vec("CartPole-v1", 3, vectorization_mode=mode, wrappers=[wrap])
+    try:
+        found = perstep.check_world(vector, num_steps=300)
+        assert not found, str(found)
+        assert any(fact.startswith("3 environments step together.") for fact in found.facts)
+        vector.reset(seed=0)
+        rewards, jumps = [], 0
+        for _ in range(100):
+            _, reward, terminated, truncated, info = vector.step(np.zeros(3, np.int64))
+            assert not terminated.any()
+            assert not truncated.any()
+            rewards += reward.tolist()
+            jumps += int(info["teleported"].sum()) if "teleported" in info else 0
+        assert jumps >= 15  # always to the left, the pole falls within ten steps or so
+        assert rewards.count(-6.0) == jumps
+        assert rewards.count(1.0) == 300 - jumps
+    finally:
+        vector.close()
+
+
+@pytest.mark.parametrize("name", ["CartPole", "PuckWorld", "RiverSwim"])
+def test_vectors_of_our_worlds_are_sound(name: str) -> None:
+    vector = gymnasium.make_vec(f"perstep/{name}-v0", 4)
+    assert perstep.check_world(vector, num_steps=100) == []
+
+
+@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
+def test_ends_of_a_vector_and_its_reset_mode(mode: Any) -> None:
+    kwargs = {"autoreset_mode": mode}
+    vector = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs=kwargs)
+    found = perstep.check_world(vector, num_steps=200)
+    assert [doubt.name for doubt in found] == ["ends", "time limit"], str(found)
+    assert "wrappers=[perstep.environments.endless]" in found[0].sentence
+    assert any(f"An end is reset in the mode {mode.value}." in fact for fact in found.facts)
+
+
+def test_a_wrong_reset_mode_is_named() -> None:
+    modes = gymnasium.vector.AutoresetMode
+    for does, says, sentence in (
+        (modes.SAME_STEP, modes.NEXT_STEP, "step after an end only reports the next start, with a reward of 0, but"),
+        (modes.NEXT_STEP, modes.SAME_STEP, "info['final_obs'], but it is missing"),
+        (modes.NEXT_STEP, "sometimes", "must be one of gymnasium.vector.AutoresetMode, got 'sometimes'"),
+    ):
+        vector = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs={"autoreset_mode": does})
+        vector.metadata = {**vector.metadata, "autoreset_mode": says}
+        named = {doubt.name: doubt.sentence for doubt in perstep.check_world(vector, num_steps=100)}
+        assert sentence in named["reset mode"]
+
+
+def test_a_vector_itself_is_not_wrapped() -> None:
+    vector: Any = gymnasium.make_vec("CartPole-v1", 2)
+    for wrap in (endless, Teleport, without_time_limit):
+        with pytest.raises(TypeError, match=r"got the vector\. Make it with gymnasium.make_vec"):
+            wrap(vector)
