@@ -180,3 +180,45 @@ def test_a_vector_itself_is_not_wrapped() -> None:
     for wrap in (endless, Teleport, without_time_limit):
         with pytest.raises(TypeError, match=r"got the vector\. Make it with gymnasium.make_vec"):
             wrap(vector)
+
+
+# --- Names of states
+
+
+def test_states_are_called_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    def outcomes(state: str, action: str) -> list[tuple[float, str, float]]:
+        return [(1.0, {"new": "old", "old": "worn", "worn": "old"}[state], 0.0)]
+
+    leaves = perstep.FiniteMDP.from_function("new", ["use"], outcomes, name="leaves")
+    assert "2 states can be reached from each other, the others, such as 'new', are left for ever." in str(
+        perstep.check_world(leaves)
+    )
+    # The third state leads to the others, but nothing leads to it, and it is no first state.
+    matrix = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    unreachable = perstep.FiniteMDP.from_matrices([matrix], np.zeros(3), initial=[1.0, 0.0, 0.0])
+    unreachable.states = ("in", "out", "lost")
+    assert "1 of its 3 states are never reached from its first states, such as 'lost'." in str(
+        perstep.check_world(unreachable)
+    )
+    # The command, with a world that somebody has registered.
+    apart = perstep.FiniteMDP.from_function({"a": 0.5, "b": 0.5}, ["stay"], lambda state, _: [(1.0, state, 0.0)])
+    gymnasium.register("own/Apart-v0", entry_point=lambda: perstep.environments.FiniteMDPEnv(apart))
+    try:
+        assert main(["check-world", "own/Apart-v0"]) == 1
+        assert "State 'a' is in one, 'b' in another" in capsys.readouterr().out
+    finally:
+        del gymnasium.registry["own/Apart-v0"]
+
+
+def test_a_model_that_cannot_be_built_is_refused_with_the_name_of_the_state(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> Any:
+        mdp = perstep.FiniteMDP.from_function("idle", ["go"], lambda state, _: [(0.5, "busy", 0.0), (0.4, "idle", 1.0)])
+        return perstep.environments.FiniteMDPEnv(mdp)
+
+    gymnasium.register("own/Broken-v0", entry_point=broken)
+    try:
+        assert main(["check-world", "own/Broken-v0"]) != 0
+        printed = capsys.readouterr()
+        assert "must sum to 1, got 0.9 in state 'idle' with action 'go'" in printed.err + printed.out
+    finally:
+        del gymnasium.registry["own/Broken-v0"]

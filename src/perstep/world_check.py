@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perstep.agents.doubts import Doubt
 from perstep.agents.worlds import make
@@ -273,13 +274,19 @@ def _check_vector_life(env: Any, steps: int, seed: int, found: WorldCheck) -> No
 def _check_structure(mdp: FiniteMDP, found: WorldCheck) -> None:
     matrix = transition_matrix(mdp.outcomes)
     connected = strongly_connected(matrix, mdp.num_actions)
+    if not connected and (never := _never_reached(matrix, mdp)).size:
+        found.facts.append(
+            f"{never.size} of its {mdp.num_states} states are never reached from its first states, such as "
+            f"{mdp.states[int(never[0])]!r}. Leave them out, or look for a transition that is missing."
+        )
     size = f"{mdp.num_states} states and {mdp.num_actions} actions"
     if connected:
         found.facts.append(f"It has {size} and communicates: every state can be reached from every other.")
     elif len(parts := end_components(matrix, mdp.num_actions)) == 1:
+        other = int(np.setdiff1d(np.arange(mdp.num_states), parts[0])[0])
         found.facts.append(
-            f"It has {size} and communicates weakly: {parts[0].size} states can be reached from each other, the others are left "
-            "for ever."
+            f"It has {size} and communicates weakly: {parts[0].size} states can be reached from each other, the others, such as "
+            f"{mdp.states[other]!r}, are left for ever."
         )
     else:
         found.append(
@@ -310,6 +317,19 @@ def _check_structure(mdp: FiniteMDP, found: WorldCheck) -> None:
             f"Random actions forget where they started within about {_relaxation(uniform):.3g} steps, the optimal policy within "
             f"about {_relaxation(best):.3g} (relaxation times)."
         )
+
+
+def _never_reached(matrix: Any, mdp: FiniteMDP) -> NDArray[Any]:
+    """The states that no sequence of actions leads to from a possible first state."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    entries, first = matrix.tocoo(), np.flatnonzero(mdp.initial)
+    size = mdp.num_states  # one node more stands before all first states
+    rows = np.concatenate([entries.row // mdp.num_actions, np.full(first.size, size)])
+    columns = np.concatenate([entries.col, first])
+    graph = coo_array((np.ones(rows.size), (rows, columns)), shape=(size + 1, size + 1)).tocsr()
+    return np.setdiff1d(np.arange(size), breadth_first_order(graph, size, return_predecessors=False))
 
 
 def _relaxation(chain: Floats) -> float:
