@@ -13,7 +13,7 @@ from measuring import in_turns, rate, table
 import perstep
 from perstep.environments import WORLDS
 
-MOTION = ("CartPole", "MountainCar", "Acrobot", "InvertedPendulum", "PendulumSwingUp")
+MOTION = ("CartPole", "MountainCar", "Acrobot", "InvertedPendulum", "PendulumSwingUp", "PuckWorld")
 
 
 def main(quick: bool = False) -> None:

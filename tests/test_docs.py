@@ -79,3 +79,15 @@ def test_every_test_that_a_page_names_exists() -> None:
             assert (tests.parent / file).exists(), f"{page} names {file}, which does not exist."
         for name in re.findall(r"\btest_\w+\b(?!\.py)", text):
             assert f"def {name}(" in known, f"{page} names {name}, which does not exist."
+
+
+def test_every_world_has_a_picture_with_its_command() -> None:
+    """Each page of a world shows a picture, and says how it was drawn."""
+    drawn = (DOCS / "worlds" / "pictures.py").read_text(encoding="utf-8")
+    for page, text in PAGES.items():
+        if page.startswith("worlds/") and page != "worlds/comparison.md":
+            named = {name for command in re.findall(r"pictures\.py ([\w -]+)`", text) for name in command.split()}
+            shown = {link.removesuffix(".png") for link in links(text) if link.endswith(".png")}
+            assert shown, f"{page} has no picture."
+            assert shown == named, f"{page} shows {shown}, and says how to draw {named}."
+            assert all(f'"{name}": (' in drawn for name in named)

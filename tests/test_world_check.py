@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -11,11 +12,11 @@ from gymnasium.spaces import Box, Discrete
 
 import perstep
 from perstep.cli import main
-from perstep.environments import WORLDS, endless
+from perstep.environments import WORLDS, Teleport, endless, without_time_limit
 
 SOUND = [
     "AccessControl", "AdmissionControl", "Catch", "CrissCross", "Inventory", "Maintenance", "RiverSwim", "TwoLoop", "CartPole",
-    "MountainCar", "Acrobot", "Autoscaling", "InvertedPendulum",
+    "MountainCar", "Acrobot", "Autoscaling", "InvertedPendulum", "PuckWorld",
 ]  # fmt: skip
 
 
@@ -117,3 +118,107 @@ def test_what_no_agent_can_use_is_said():
     assert "got 4 values" in str(perstep.check_world(OldStep()))
     with pytest.raises(TypeError, match=r"not its class: check_world\(OldStep\(\)\)"):
         perstep.check_world(OldStep)
+
+
+# --- Vectors
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_vector_of_endless_worlds_never_ends(mode: str) -> None:
+    wrap = partial(endless, reset_cost=7.0)
+    vector = gymnasium.make_vec("CartPole-v1", 3, vectorization_mode=mode, wrappers=[wrap])
+    try:
+        found = perstep.check_world(vector, num_steps=300)
+        assert not found, str(found)
+        assert any(fact.startswith("3 environments step together.") for fact in found.facts)
+        vector.reset(seed=0)
+        rewards, jumps = [], 0
+        for _ in range(100):
+            _, reward, terminated, truncated, info = vector.step(np.zeros(3, np.int64))
+            assert not terminated.any()
+            assert not truncated.any()
+            rewards += reward.tolist()
+            jumps += int(info["teleported"].sum()) if "teleported" in info else 0
+        assert jumps >= 15  # always to the left, the pole falls within ten steps or so
+        assert rewards.count(-6.0) == jumps
+        assert rewards.count(1.0) == 300 - jumps
+    finally:
+        vector.close()
+
+
+@pytest.mark.parametrize("name", ["CartPole", "PuckWorld", "RiverSwim"])
+def test_vectors_of_our_worlds_are_sound(name: str) -> None:
+    vector = gymnasium.make_vec(f"perstep/{name}-v0", 4)
+    assert perstep.check_world(vector, num_steps=100) == []
+
+
+@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
+def test_ends_of_a_vector_and_its_reset_mode(mode: Any) -> None:
+    kwargs = {"autoreset_mode": mode}
+    vector = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs=kwargs)
+    found = perstep.check_world(vector, num_steps=200)
+    assert [doubt.name for doubt in found] == ["ends", "time limit"], str(found)
+    assert "wrappers=[perstep.environments.endless]" in found[0].sentence
+    assert any(f"An end is reset in the mode {mode.value}." in fact for fact in found.facts)
+
+
+def test_a_wrong_reset_mode_is_named() -> None:
+    modes = gymnasium.vector.AutoresetMode
+    for does, says, sentence in (
+        (modes.SAME_STEP, modes.NEXT_STEP, "step after an end only reports the next start, with a reward of 0, but"),
+        (modes.NEXT_STEP, modes.SAME_STEP, "info['final_obs'], but it is missing"),
+        (modes.NEXT_STEP, "sometimes", "must be one of gymnasium.vector.AutoresetMode, got 'sometimes'"),
+    ):
+        vector = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs={"autoreset_mode": does})
+        vector.metadata = {**vector.metadata, "autoreset_mode": says}
+        named = {doubt.name: doubt.sentence for doubt in perstep.check_world(vector, num_steps=100)}
+        assert sentence in named["reset mode"]
+
+
+def test_a_vector_itself_is_not_wrapped() -> None:
+    vector: Any = gymnasium.make_vec("CartPole-v1", 2)
+    for wrap in (endless, Teleport, without_time_limit):
+        with pytest.raises(TypeError, match=r"got the vector\. Make it with gymnasium.make_vec"):
+            wrap(vector)
+
+
+# --- Names of states
+
+
+def test_states_are_called_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    def outcomes(state: str, action: str) -> list[tuple[float, str, float]]:
+        return [(1.0, {"new": "old", "old": "worn", "worn": "old"}[state], 0.0)]
+
+    leaves = perstep.FiniteMDP.from_function("new", ["use"], outcomes, name="leaves")
+    assert "2 states can be reached from each other, the others, such as 'new', are left for ever." in str(
+        perstep.check_world(leaves)
+    )
+    # The third state leads to the others, but nothing leads to it, and it is no first state.
+    matrix = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    unreachable = perstep.FiniteMDP.from_matrices([matrix], np.zeros(3), initial=[1.0, 0.0, 0.0])
+    unreachable.states = ("in", "out", "lost")
+    assert "1 of its 3 states are never reached from its first states, such as 'lost'." in str(
+        perstep.check_world(unreachable)
+    )
+    # The command, with a world that somebody has registered.
+    apart = perstep.FiniteMDP.from_function({"a": 0.5, "b": 0.5}, ["stay"], lambda state, _: [(1.0, state, 0.0)])
+    gymnasium.register("own/Apart-v0", entry_point=lambda: perstep.environments.FiniteMDPEnv(apart))
+    try:
+        assert main(["check-world", "own/Apart-v0"]) == 1
+        assert "State 'a' is in one, 'b' in another" in capsys.readouterr().out
+    finally:
+        del gymnasium.registry["own/Apart-v0"]
+
+
+def test_a_model_that_cannot_be_built_is_refused_with_the_name_of_the_state(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> Any:
+        mdp = perstep.FiniteMDP.from_function("idle", ["go"], lambda state, _: [(0.5, "busy", 0.0), (0.4, "idle", 1.0)])
+        return perstep.environments.FiniteMDPEnv(mdp)
+
+    gymnasium.register("own/Broken-v0", entry_point=broken)
+    try:
+        assert main(["check-world", "own/Broken-v0"]) != 0
+        printed = capsys.readouterr()
+        assert "must sum to 1, got 0.9 in state 'idle' with action 'go'" in printed.err + printed.out
+    finally:
+        del gymnasium.registry["own/Broken-v0"]

@@ -14,7 +14,7 @@ from perstep.figures import pendulum as pendulum_figures
 from perstep.figures import redpill as redpill_figures
 from perstep.figures import theory as theory_figures
 from perstep.figures.paper_figure import PaperFigure
-from perstep.studies import catalog, continuing, defaults, theory
+from perstep.studies import catalog, continuing_tiles, continuing_tuned, defaults, theory
 from perstep.studies.claims import games, pendulum, redpill
 from perstep.studies.claims.claim import Claim
 from perstep.studies.confirmation import confirmation
@@ -151,9 +151,15 @@ PARTS = {
     "continuing": Part(
         title="Continuing worlds",
         about="Beyond the paper: every rule and baseline on tables in 14 continuing worlds, beside rules of practice and the "
-        "optimum.",
-        figures=continuing_figures.FIGURES,
-        measure=continuing.measure,
+        "optimum, and on tiles in 7 more.",
+        figures=_only(continuing_figures.FIGURES, "continuing", "continuing_tiles"),
+        measure=continuing_tiles.measure,
+    ),
+    "continuing-tuned": Part(
+        title="Continuing worlds, tuned",
+        about="The same on tables, with the best setting of a small grid for each algorithm and each world.",
+        figures=_only(continuing_figures.FIGURES, "continuing_tuned"),
+        measure=continuing_tuned.measure,
     ),
 }
 """Name → part, in the order of the paper; what goes beyond it comes last."""

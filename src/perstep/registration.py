@@ -29,6 +29,7 @@ WORLDS: dict[str, tuple[str, dict[str, str | float]]] = {
     "perstep/TandemQueue-v0": (_FINITE, {"world": "tandem_queue"}),
     "perstep/InvertedPendulum-v0": (_PENDULUM, {"parameters": "inverted-pendulum"}),
     "perstep/PendulumSwingUp-v0": (_PENDULUM, {"parameters": "pendulum-swing-up"}),
+    "perstep/PuckWorld-v0": ("perstep.environments.puck_world:PuckWorldEnv", {}),
     # Their rewards are the same in every step, so an end must cost or earn something.
     "perstep/CartPole-v0": (_ENDLESS, {"name": "CartPole-v1", "reset_cost": 10.0}),
     "perstep/MountainCar-v0": (_ENDLESS, {"name": "MountainCar-v0", "reset_cost": -100.0}),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perstep.agents.doubts import Doubt
 from perstep.agents.worlds import make
@@ -16,6 +18,7 @@ from perstep.environments.outcomes import transition_matrix
 from perstep.environments.spaces import discrete_actions
 from perstep.environments.world_state import restore, snapshot, time_limit
 from perstep.interaction.gymnasium_worlds import first_observation, whole_step
+from perstep.interaction.vector_worlds import DISABLED, NEXT_STEP, SAME_STEP, autoreset_mode, is_vector
 
 DIAMETER_UP_TO = 100  # states
 MIXING_UP_TO = 500  # states
@@ -38,20 +41,21 @@ def check_world(env: Any, num_steps: int = 1000, seed: int = 0) -> WorldCheck:
     """Try a world (an environment, its id or a FiniteMDP) for some random steps, and say what is wrong with it.
 
     It looks at spaces, rewards, seeds and ends, and at whether the state can be saved and restored to the bit. For a
-    finite world it also tells whether it communicates, and how long it takes to get around.
+    finite world it also tells whether it communicates, and how long it takes to get around. For a vector environment it looks
+    at all environments, and at whether ends are reset in the mode that it names.
     """
     steps = count("num_steps", num_steps, 1)
     own = isinstance(env, str | FiniteMDP)
-    made = FiniteMDPEnv(env) if isinstance(env, FiniteMDP) else make(env) if isinstance(env, str) else env
+    made: Any = FiniteMDPEnv(env) if isinstance(env, FiniteMDP) else make(env) if isinstance(env, str) else env
     if isinstance(made, type):
         raise TypeError(f"check_world takes an environment, not its class: check_world({made.__name__}()).")
     found = WorldCheck()
     try:
-        discrete_actions(made.action_space, "An agent")
+        discrete_actions(made.single_action_space if is_vector(made) else made.action_space, "An agent")
     except TypeError as error:
         found.append(Doubt("actions", str(error)))
     try:
-        _check_life(made, steps, seed, found)
+        (_check_vector_life if is_vector(made) else _check_life)(made, steps, seed, found)
     except TypeError as error:
         if not str(error).startswith(("step()", "reset()")):
             raise
@@ -87,15 +91,21 @@ class _Life:
                 observation = first_observation(env, None)
             self.observations.append(observation)
 
+    def sound_reward(self, reward: Any) -> bool:
+        """Whether this is a reward."""
+        return bool(np.isscalar(reward) and np.isfinite(float(reward)))  # type: ignore[arg-type]
+
     def differs_from(self, other: _Life) -> int | None:
         """The first step in which two lives differ."""
         for step, (mine, theirs) in enumerate(zip(self.observations, other.observations, strict=True)):
             if not _same(mine, theirs):
                 return step
         both = zip(self.rewards, other.rewards, strict=True)
-        return next(
-            (step for step, (a, b) in enumerate(both, 1) if not (a == b or (a != a and b != b))), None
-        )  # NaN is NaN
+        return next((step for step, (a, b) in enumerate(both, 1) if not _same_reward(a, b)), None)
+
+
+def _same_reward(a: Any, b: Any) -> bool:
+    return bool(np.all((a == b) | ((a != a) & (b != b))))  # NaN is NaN
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -110,6 +120,13 @@ def _check_life(env: Any, steps: int, seed: int, found: WorldCheck) -> None:
     env.action_space.seed(seed)
     actions = [env.action_space.sample() for _ in range(steps)]
     life = _Life(env, steps, seed, actions)
+    _check_steps(env, life, found)
+    _check_seeds(_Life, env, life, actions, seed, found)
+    _check_ends(life, steps, time_limit(env), found, "perstep.environments.endless(env, reset_cost)", "(env)")
+    _check_saving(env, actions, found)
+
+
+def _check_steps(env: Any, life: _Life, found: WorldCheck) -> None:
     for step, observation in enumerate(life.observations):
         if not env.observation_space.contains(observation):
             found.append(
@@ -121,14 +138,17 @@ def _check_life(env: Any, steps: int, seed: int, found: WorldCheck) -> None:
             )
             break
     for step, reward in enumerate(life.rewards):
-        if not np.isscalar(reward) or not np.isfinite(float(reward)):  # type: ignore[arg-type]
+        if not life.sound_reward(reward):
             found.append(
                 Doubt(
                     "rewards", f"Rewards must be finite numbers, got {reward!r} in step {step + 1}. Correct or clip it."
                 )
             )
             break
-    again = _Life(env, steps, seed, actions)
+
+
+def _check_seeds(kind: type[_Life], env: Any, life: _Life, actions: list[Any], seed: int, found: WorldCheck) -> None:
+    again = kind(env, len(actions), seed, actions)
     if (differs := life.differs_from(again)) is not None:
         found.append(
             Doubt(
@@ -137,29 +157,27 @@ def _check_life(env: Any, steps: int, seed: int, found: WorldCheck) -> None:
                 "super().reset(seed=seed) and draw from self.np_random only.",
             )
         )
-    elif life.differs_from(_Life(env, steps, seed + 1, actions)) is None:
+    elif life.differs_from(kind(env, len(actions), seed + 1, actions)) is None:
         found.facts.append("Nothing is random: another seed gives the same steps.")
     else:
         found.facts.append("The same seed gives the same steps, another seed gives others.")
-    _check_ends(env, life, steps, found)
-    _check_saving(env, actions, found)
 
 
-def _check_ends(env: Any, life: _Life, steps: int, found: WorldCheck) -> None:
+def _check_ends(life: _Life, steps: int, limit: int | None, found: WorldCheck, endless: str, of: str) -> None:
     if life.num_terminated:
         found.append(
             Doubt(
                 "ends",
                 f"A continuing world has no end, but it terminated {life.num_terminated} times in {steps} random steps, first "
-                f"after {life.first_end}. perstep.environments.endless(env, reset_cost) makes an end a jump to the next start.",
+                f"after {life.first_end}. {endless} makes an end a jump to the next start.",
             )
         )
-    if (limit := time_limit(env)) is not None or life.num_truncated:
+    if limit is not None or life.num_truncated:
         found.append(
             Doubt(
                 "time limit",
                 f"A continuing world has no time limit, got {limit or life.first_end} steps. "
-                "perstep.environments.without_time_limit(env) removes it.",
+                f"perstep.environments.without_time_limit{of} removes it.",
             )
         )
     if not life.num_terminated and not life.num_truncated and limit is None:
@@ -181,19 +199,94 @@ def _check_saving(env: Any, actions: list[Any], found: WorldCheck) -> None:
         )
 
 
+# Vectors of worlds
+
+
+class _VectorLife(_Life):
+    """Some steps of all environments of a vector."""
+
+    def __init__(self, env: Any, steps: int, seed: int, actions: list[Any]) -> None:
+        self.rewards: list[Any] = []
+        self.num_terminated = self.num_truncated = self.first_end = 0
+        self.num_envs = int(env.num_envs)
+        self.not_reset = ""
+        """What contradicts the reset mode that the vector names; empty if nothing does."""
+        try:
+            mode = autoreset_mode(env)
+        except ValueError as error:
+            mode, self.not_reset = "", str(error)
+        first, _ = env.reset(seed=seed)
+        self.observations: list[Any] = [copy.deepcopy(first)]  # environments may write the next step to the same memory
+        over = np.zeros(self.num_envs, np.bool_)
+        for step in range(1, steps + 1):
+            observation, rewards, terminated, truncated, info = env.step(actions[step - 1])
+            self.rewards.append(np.array(rewards))
+            self.num_terminated += int(np.sum(terminated))
+            self.num_truncated += int(np.sum(truncated & ~terminated))
+            if mode == NEXT_STEP and (late := over & ((np.array(rewards) != 0.0) | terminated | truncated)).any():
+                self._contradicts(
+                    f"NextStep, so that the step after an end only reports the next start, with a reward of 0, but "
+                    f"environment {int(late.argmax())} had a reward of {rewards[late.argmax()]} or another end in step {step}"
+                )
+            over = np.asarray(terminated | truncated, np.bool_)
+            if over.any():
+                self.first_end = self.first_end or step
+                if mode == SAME_STEP and "final_obs" not in info:
+                    self._contradicts(
+                        f"SameStep, so that the true last observation is in info['final_obs'], but it is missing in step {step}"
+                    )
+                elif mode == DISABLED:
+                    observation, _ = env.reset(options={"reset_mask": over})
+            self.observations.append(copy.deepcopy(observation))
+
+    def _contradicts(self, what: str) -> None:
+        self.not_reset = self.not_reset or (
+            f"The vector names the autoreset mode {what}. Set env.metadata['autoreset_mode'] to what it does."
+        )
+
+    def sound_reward(self, reward: Any) -> bool:
+        """Whether these are the rewards of all environments."""
+        return np.shape(reward) == (self.num_envs,) and bool(np.isfinite(reward).all())
+
+
+def _check_vector_life(env: Any, steps: int, seed: int, found: WorldCheck) -> None:
+    env.action_space.seed(seed)
+    actions = [env.action_space.sample() for _ in range(steps)]
+    life = _VectorLife(env, steps, seed, actions)
+    _check_steps(env, life, found)
+    if life.not_reset:
+        found.append(Doubt("reset mode", life.not_reset))
+    _check_seeds(_VectorLife, env, life, actions, seed, found)
+    inner = getattr(env, "envs", None)
+    wrapped = "gymnasium.make_vec(…, vectorization_mode='sync', wrappers=[perstep.environments.endless])"
+    limit = time_limit(inner[0]) if inner else None
+    _check_ends(life, steps, limit, found, wrapped, " in the list of wrappers")
+    mode = "" if life.not_reset else f" An end is reset in the mode {autoreset_mode(env)}."
+    found.facts.append(
+        f"{life.num_envs} environments step together.{mode} Their states cannot be saved: an agent that is loaded starts with a "
+        "fresh reset."
+    )
+
+
 # Finite worlds
 
 
 def _check_structure(mdp: FiniteMDP, found: WorldCheck) -> None:
     matrix = transition_matrix(mdp.outcomes)
     connected = strongly_connected(matrix, mdp.num_actions)
+    if not connected and (never := _never_reached(matrix, mdp)).size:
+        found.facts.append(
+            f"{never.size} of its {mdp.num_states} states are never reached from its first states, such as "
+            f"{mdp.states[int(never[0])]!r}. Leave them out, or look for a transition that is missing."
+        )
     size = f"{mdp.num_states} states and {mdp.num_actions} actions"
     if connected:
         found.facts.append(f"It has {size} and communicates: every state can be reached from every other.")
     elif len(parts := end_components(matrix, mdp.num_actions)) == 1:
+        other = int(np.setdiff1d(np.arange(mdp.num_states), parts[0])[0])
         found.facts.append(
-            f"It has {size} and communicates weakly: {parts[0].size} states can be reached from each other, the others are left "
-            "for ever."
+            f"It has {size} and communicates weakly: {parts[0].size} states can be reached from each other, the others, such as "
+            f"{mdp.states[other]!r}, are left for ever."
         )
     else:
         found.append(
@@ -224,6 +317,19 @@ def _check_structure(mdp: FiniteMDP, found: WorldCheck) -> None:
             f"Random actions forget where they started within about {_relaxation(uniform):.3g} steps, the optimal policy within "
             f"about {_relaxation(best):.3g} (relaxation times)."
         )
+
+
+def _never_reached(matrix: Any, mdp: FiniteMDP) -> NDArray[Any]:
+    """The states that no sequence of actions leads to from a possible first state."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    entries, first = matrix.tocoo(), np.flatnonzero(mdp.initial)
+    size = mdp.num_states  # one node more stands before all first states
+    rows = np.concatenate([entries.row // mdp.num_actions, np.full(first.size, size)])
+    columns = np.concatenate([entries.col, first])
+    graph = coo_array((np.ones(rows.size), (rows, columns)), shape=(size + 1, size + 1)).tocsr()
+    return np.setdiff1d(np.arange(size), breadth_first_order(graph, size, return_predecessors=False))
 
 
 def _relaxation(chain: Floats) -> float:

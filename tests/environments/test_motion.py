@@ -12,9 +12,10 @@ import pytest
 from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
 
 from perstep.compiled import compiled
-from perstep.environments import acrobot, cartpole, motion, mountain_car, pendulum
-from perstep.environments.motion import ACROBOT, CARTPOLE, MOUNTAIN_CAR, PENDULUM, Motion, compiled_world
+from perstep.environments import acrobot, cartpole, motion, mountain_car, pendulum, puck_world
+from perstep.environments.motion import ACROBOT, CARTPOLE, MOUNTAIN_CAR, PENDULUM, PUCK_WORLD, Motion, compiled_world
 from perstep.environments.pendulum import TASKS, PendulumEnv
+from perstep.environments.puck_world import PuckWorldEnv
 from perstep.randomness import make_generator, uniform
 
 
@@ -30,8 +31,8 @@ def look(world: Any, state: Any, observation: Any) -> None:
 
 
 @compiled
-def one(world: Any, parameters: Any, state: Any, action: Any, observation: Any) -> Any:
-    reward, terminated = motion.step(world, parameters, state, action)
+def one(world: Any, parameters: Any, state: Any, action: Any, generator: Any, observation: Any) -> Any:
+    reward, terminated = motion.step(world, parameters, state, action, generator)
     motion.observe(world, state, observation)
     return reward, terminated
 
@@ -42,7 +43,7 @@ def act_at_random(world: Any, parameters: Any, state: Any, num_actions: Any, gen
     ended = 0
     motion.start(world, parameters, state, generator)
     for _ in range(num_steps):
-        _, terminated = motion.step(world, parameters, state, int(num_actions * uniform(generator)))
+        _, terminated = motion.step(world, parameters, state, int(num_actions * uniform(generator)), generator)
         if terminated:
             ended += 1
             motion.start(world, parameters, state, generator)
@@ -104,7 +105,7 @@ def test_steps_equal_gymnasium(name: str) -> None:
         action = int(drawn) if t < 3000 else swing(name, env.state, int(drawn))
         state = np.array(env.state, np.float64)
         seen, reward, terminated, _, _ = env.step(action)
-        answer = one(world.number, world.parameters, state, action, observation)
+        answer = one(world.number, world.parameters, state, action, make_generator(0), observation)
         assert state == pytest.approx(np.array(env.state), rel=1e-12, abs=1e-12)
         assert answer == (reward, terminated)
         look(world.number, np.array(env.state, np.float64), observation)
@@ -143,7 +144,7 @@ def test_pendulum_is_bit_identical_to_its_environment(task: str) -> None:
     assert observation.tolist() == expected.tolist()
     for action in np.random.default_rng(2).integers(0, 3, 20_000):
         expected, expected_reward, _, _, _ = env.step(action)
-        reward, terminated = one(world.number, world.parameters, state, int(action), observation)
+        reward, terminated = one(world.number, world.parameters, state, int(action), make_generator(0), observation)
         assert (observation.tolist(), reward, terminated) == (expected.tolist(), expected_reward, False)
 
 
@@ -156,6 +157,7 @@ def test_pendulum_is_bit_identical_to_its_environment(task: str) -> None:
         (CARTPOLE, [-0.05] * 4, [0.05] * 4),
         (MOUNTAIN_CAR, [-0.6, 0.0], [-0.4, 0.0]),
         (ACROBOT, [-0.1] * 4, [0.1] * 4),
+        (PUCK_WORLD, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0, 1.0, 1.0]),
     ],
 )
 def test_first_states_are_uniform(number: int, low: list[float], high: list[float]) -> None:
@@ -206,6 +208,7 @@ def test_random_cartpole_falls_as_often_as_gymnasiums() -> None:
         ("CartPole-v1", CARTPOLE, 2, 4, 4, 500),
         ("MountainCar-v0", MOUNTAIN_CAR, 3, 2, 2, 200),
         ("Acrobot-v1", ACROBOT, 3, 4, 6, 500),
+        ("perstep/PuckWorld-v0", PUCK_WORLD, 5, 6, 6, 0),
     ],
 )
 def test_standard_worlds(
@@ -219,7 +222,7 @@ def test_standard_worlds(
     assert found(gymnasium.wrappers.TimeLimit(env, 77)).time_limit == 77  # the nearest of two limits
     assert env.observation_space.contains(np.array(world.low, env.observation_space.dtype))
     assert env.observation_space.contains(np.array(world.high, env.observation_space.dtype))
-    if number in (PENDULUM, MOUNTAIN_CAR, ACROBOT):
+    if number in (PENDULUM, MOUNTAIN_CAR, ACROBOT, PUCK_WORLD):
         assert (list(world.low), list(world.high)) == (
             env.observation_space.low.tolist(),
             env.observation_space.high.tolist(),
@@ -227,9 +230,9 @@ def test_standard_worlds(
 
 
 def test_numbers_have_no_gaps() -> None:
-    assert (PENDULUM, CARTPOLE, MOUNTAIN_CAR, ACROBOT) == (0, 1, 2, 3)
-    names = [found(env).name for env in (PendulumEnv(), CartPoleEnv(), MountainCarEnv(), AcrobotEnv())]
-    assert names == ["Pendulum", "CartPole", "MountainCar", "Acrobot"]
+    assert (PENDULUM, CARTPOLE, MOUNTAIN_CAR, ACROBOT, PUCK_WORLD) == (0, 1, 2, 3, 4)
+    names = [found(env).name for env in (PendulumEnv(), CartPoleEnv(), MountainCarEnv(), AcrobotEnv(), PuckWorldEnv())]
+    assert names == ["Pendulum", "CartPole", "MountainCar", "Acrobot", "PuckWorld"]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +242,7 @@ def test_numbers_have_no_gaps() -> None:
         (cartpole.named, cartpole.CartPoleParameters(), CartPoleEnv()),
         (mountain_car.named, mountain_car.MountainCarParameters(), MountainCarEnv()),
         (acrobot.named, acrobot.AcrobotParameters(), AcrobotEnv()),
+        (puck_world.named, puck_world.PuckParameters(), PuckWorldEnv()),
     ],
 )
 def test_parameters_keep_their_names_and_are_gymnasiums(named: Any, parameters: Any, env: Any) -> None:
@@ -322,10 +326,10 @@ def test_gymnasium_has_no_setting_that_is_unknown_here() -> None:
         )
 
 
-@pytest.mark.parametrize("number", [-1, 4])
+@pytest.mark.parametrize("number", [-1, 5])
 def test_a_number_without_a_world_is_noticed(number: int) -> None:
     state, observation, parameters = np.zeros(4), np.zeros(4), np.ones(20)
-    reward, terminated = one(number, parameters, state, 0, observation)
+    reward, terminated = one(number, parameters, state, 0, make_generator(0), observation)
     assert math.isnan(reward)
     assert not terminated
     assert np.isnan(observation).all()

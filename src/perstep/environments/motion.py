@@ -1,4 +1,4 @@
-"""Compiled worlds whose state is a vector of numbers: pendulum, CartPole, MountainCar and Acrobot, chosen by number.
+"""Compiled worlds whose state is a vector of numbers: pendulum, CartPole, MountainCar, Acrobot and PuckWorld, chosen by number.
 
 Every such world has the same types: an integer, and the float64 arrays `parameters` (P,), `state` (D,) and `observation` (K,).
 So one compiled loop serves all of them and is cached. Functions as arguments would prevent the cache, and a parameter type of
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
-from perstep.environments import acrobot, cartpole, mountain_car, pendulum
+from perstep.environments import acrobot, cartpole, mountain_car, pendulum, puck_world
 from perstep.environments.world_state import TELEPORT, TIME_LIMIT, kind, layers_of
 
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
@@ -39,13 +39,15 @@ class _Row(NamedTuple):
 
 _CLASSIC = "gymnasium.envs.classic_control."
 _PENDULUM_ENV = "perstep.environments.pendulum:PendulumEnv"
+_PUCK_ENV = "perstep.environments.puck_world:PuckWorldEnv"
 _TABLE = (
     _Row("Pendulum", _PENDULUM_ENV, pendulum.parameters_of, pendulum.bounds, 2, 3, False),
     _Row("CartPole", _CLASSIC + "cartpole:CartPoleEnv", cartpole.parameters_of, cartpole.bounds, 4, 2, True),
     _Row("MountainCar", _CLASSIC + "mountain_car:MountainCarEnv", mountain_car.parameters_of, mountain_car.bounds, 2, 3, True),
     _Row("Acrobot", _CLASSIC + "acrobot:AcrobotEnv", acrobot.parameters_of, acrobot.bounds, 4, 3, True),
+    _Row("PuckWorld", _PUCK_ENV, puck_world.parameters_of, puck_world.bounds, 6, 5, False),
 )  # fmt: skip
-PENDULUM, CARTPOLE, MOUNTAIN_CAR, ACROBOT = range(len(_TABLE))
+PENDULUM, CARTPOLE, MOUNTAIN_CAR, ACROBOT, PUCK_WORLD = range(len(_TABLE))
 
 
 @inlined
@@ -59,12 +61,14 @@ def start(world: Any, parameters: Any, state: Any, generator: Any) -> None:
         mountain_car.start(state, generator)
     elif world == ACROBOT:
         acrobot.start(state, generator)
+    elif world == PUCK_WORLD:
+        puck_world.start(state, generator)
     else:
         fill_with_nan(state)
 
 
 @inlined
-def step(world: Any, parameters: Any, state: Any, action: Any) -> Any:
+def step(world: Any, parameters: Any, state: Any, action: Any, generator: Any) -> Any:
     """Move `state` by one step; returns (reward, terminated). The reward is NaN for a world that does not exist."""
     reward, terminated = math.nan, False
     if world == PENDULUM:
@@ -75,6 +79,8 @@ def step(world: Any, parameters: Any, state: Any, action: Any) -> Any:
         reward, terminated = mountain_car.step(parameters, state, action)
     elif world == ACROBOT:
         reward, terminated = acrobot.step(parameters, state, action)
+    elif world == PUCK_WORLD:
+        reward = puck_world.step(parameters, state, action, generator)
     return reward, terminated
 
 
@@ -87,6 +93,8 @@ def observe(world: Any, state: Any, observation: Any) -> None:
         round_to_single(state, observation)
     elif world == ACROBOT:
         acrobot.observe(state, observation)
+    elif world == PUCK_WORLD:
+        puck_world.observe(state, observation)
     else:
         fill_with_nan(observation)
 
@@ -112,7 +120,7 @@ class Motion:
     name: str
     """Its name, for example "CartPole"."""
     number: int
-    """PENDULUM, CARTPOLE, MOUNTAIN_CAR or ACROBOT: compiled code chooses the world by this number."""
+    """PENDULUM, CARTPOLE, MOUNTAIN_CAR, ACROBOT or PUCK_WORLD: compiled code chooses the world by this number."""
     parameters: NDArray[np.float64]
     """(P,), the parameters of `start` and `step`."""
     num_actions: int
@@ -139,10 +147,10 @@ class Motion:
 def compiled_world(env: Any) -> Motion | None:
     """The compiled world that takes the same steps as a Gymnasium environment; None if there is none.
 
-    It exists for PendulumEnv and for Gymnasium's CartPole, MountainCar and Acrobot. Passive wrappers are ignored, and the limit
-    of a TimeLimit or the cost of a Teleport is read. With any other wrapper, for a subclass, or if a method was replaced, the
-    result is None. The physics of the environment (gravity, masses, …) are read now. Call this function again if they may have
-    changed.
+    It exists for PendulumEnv, for PuckWorldEnv and for Gymnasium's CartPole, MountainCar and Acrobot. Passive wrappers are ignored,
+    and the limit of a TimeLimit or the cost of a Teleport is read. With any other wrapper, for a subclass, or if a method was
+    replaced, the result is None. The physics of the environment (gravity, masses, …) are read now. Call this function again if
+    they may have changed.
     """
     *wrappers, inner = layers_of(env)
     number = next((i for i, row in enumerate(_TABLE) if row.env == kind(inner)), None)

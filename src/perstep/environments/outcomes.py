@@ -80,24 +80,32 @@ def pack(
 ) -> Outcomes:
     """Outcomes from a flat list, where `pair` is state · A + action. Entries that differ only in probability are merged."""
     mean = np.where(sd == 0.0, np.minimum(mean, cap), mean)
-    order = np.lexsort((sd, mean, next_state, pair))
-    pair, next_state, mean, sd = pair[order], next_state[order], mean[order], sd[order]
-    new = (np.diff(pair) != 0) | (np.diff(next_state) != 0) | (np.diff(mean) != 0.0) | (np.diff(sd) != 0.0)
-    first = np.flatnonzero(np.append(True, new))
-    row = pair[first]
-    count = np.bincount(row, minlength=num_states * num_actions)
-    column = np.arange(first.size) - np.repeat(np.cumsum(count) - count, count)
+    # Most models name a next state once for each pair. They need one sort by whole numbers, or none, and nothing is merged.
+    key = pair * num_states + next_state
+    if not (np.diff(key) > 0).all():
+        order = np.argsort(key, kind="stable")
+        if repeated := bool((np.diff(key[order]) == 0).any()):
+            order = np.lexsort((sd, mean, next_state, pair))
+        pair, next_state, mean, sd = pair[order], next_state[order], mean[order], sd[order]
+        probability = probability[order]
+        if repeated:
+            new = (np.diff(pair) != 0) | (np.diff(next_state) != 0) | (np.diff(mean) != 0.0) | (np.diff(sd) != 0.0)
+            first = np.flatnonzero(np.append(True, new))
+            probability = np.add.reduceat(probability, first)
+            pair, next_state, mean, sd = pair[first], next_state[first], mean[first], sd[first]
+    count = np.bincount(pair, minlength=num_states * num_actions)
+    column = np.arange(pair.size) - np.repeat(np.cumsum(count) - count, count)
 
     def table(values: NDArray[Any], dtype: type) -> NDArray[Any]:
         filled = np.zeros((num_states * num_actions, count.max()), dtype=dtype)
-        filled[row, column] = values
+        filled[pair, column] = values
         return filled.reshape(num_states, num_actions, -1)
 
     return Outcomes(
-        probability=table(np.add.reduceat(probability[order], first), np.float64),
-        next_state=table(next_state[first], np.int32),
-        mean=table(mean[first], np.float64),
-        sd=table(sd[first], np.float64),
+        probability=table(probability, np.float64),
+        next_state=table(next_state, np.int32),
+        mean=table(mean, np.float64),
+        sd=table(sd, np.float64),
         cap=cap,
     )
 

@@ -26,6 +26,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "perstep.environments.wrappers:FollowPolicy": ("observation",),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
+    "perstep.environments.puck_world:PuckWorldEnv": ("state",),
     "perstep.environments.autoscaling:AutoscalingEnv": ("state",),
     "perstep.environments.minatar:MinAtarEnv": ("state",),
     "perstep.environments.atari:AtariEnv": ("state",),

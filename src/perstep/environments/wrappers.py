@@ -21,6 +21,7 @@ class Teleport(gymnasium.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], reset_cost: float = 0.0) -> None:
+        _refuse_vector(env)
         super().__init__(env)
         self.reset_cost = float(reset_cost)
 
@@ -96,6 +97,7 @@ class FollowPolicy(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 def without_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     """The same environment with every TimeLimit wrapper taken out; the other wrappers stay."""
+    _refuse_vector(env)
     while kind(env) == TIME_LIMIT:
         env = env.env  # type: ignore[attr-defined]
     layer: Any = env
@@ -107,9 +109,20 @@ def without_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
 
 
 def endless(env: gymnasium.Env[Any, Any] | str, reset_cost: float = 0.0) -> gymnasium.Env[Any, Any]:
-    """An environment with episodes (or its id) as a continuing world: no time limit, and `Teleport` instead of ends."""
+    """An environment with episodes (or its id) as a continuing world: no time limit, and `Teleport` instead of ends.
+
+    For a vector of them: `gymnasium.make_vec(id, num_envs, vectorization_mode="sync", wrappers=[endless])`.
+    """
     made = gymnasium.make(env) if isinstance(env, str) else env
     return Teleport(without_time_limit(made), reset_cost)
+
+
+def _refuse_vector(env: Any) -> None:
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise TypeError(
+            "The environments inside a vector have to be wrapped one by one, got the vector. Make it with "
+            "gymnasium.make_vec(id, num_envs, vectorization_mode='sync', wrappers=[perstep.environments.endless]), or 'async'."
+        )
 
 
 def endless_env(name: str, reset_cost: float, **settings: Any) -> gymnasium.Env[Any, Any]:

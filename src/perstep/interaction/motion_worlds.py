@@ -62,9 +62,9 @@ def start_motion(world: Any, place: Any, generator: Any) -> None:
 
 
 @inlined
-def step_motion(world: Any, place: Any, action: Any) -> Any:
+def step_motion(world: Any, place: Any, action: Any, generator: Any) -> Any:
     """One step: (reward, whether the episode terminated, whether the time limit cut it off)."""
-    reward, terminated = motion.step(world.number, world.parameters, place.state, action)
+    reward, terminated = motion.step(world.number, world.parameters, place.state, action, generator)
     motion.observe(world.number, place.state, place.observation)
     place.episode_return[0] += reward
     place.counters[ELAPSED] += 1
@@ -125,7 +125,7 @@ def learn_in_motion(rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, 
         epsilon = epsilon_now(behaviour, t) if LEARNER == linear.TILE_Q else 0.0
         if action == NO_ACTION:
             action = linear.choose(LEARNER, run, epsilon, generator)
-        reward, terminated, truncated = step_motion(world, place, action)
+        reward, terminated, truncated = step_motion(world, place, action, generator)
         if terminated or truncated:
             note_end(record, place.episode_return[0])
         if terminated:
@@ -162,7 +162,7 @@ def follow_in_motion(learner: Any, rule: Any, world: Any, ends: Any, behaviour: 
             action = linear.choose_without_chance(learner, run)
         else:
             action = linear.choose(learner, run, behaviour.epsilon, generator)
-        reward, terminated, truncated = step_motion(world, place, action)
+        reward, terminated, truncated = step_motion(world, place, action, generator)
         if terminated:
             reward -= ends.reset_cost
         if terminated or truncated:

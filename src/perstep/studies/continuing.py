@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +15,7 @@ from perstep.agents import learn_together, make_agent
 from perstep.environments import FiniteMDP
 from perstep.studies.defaults import exactly, quantile_errors, reward_range
 from perstep.studies.statistics import bootstrap, interquartile_mean
-from perstep.studies.study import Scale
-from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, measure_missing, table
+from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, table
 
 OURS = ("differential-q", "d2-q", "d3-q", "rvi-q", "differential-sarsa", "differential-expected-sarsa")
 BASELINES = ("q", "quantile-q", "sarsa", "expected-sarsa", "centered-q")
@@ -104,32 +103,32 @@ MEASUREMENTS = tuple(
 """Each writes one table, `<name>.parquet`."""
 
 
-def measure(folder: Path, scale: Scale) -> tuple[int, int]:
-    """Make the missing tables. Returns the number of tables found and the number of tables made."""
-    return measure_missing(folder, scale, MEASUREMENTS, efforts=EFFORTS, title="continuing")
-
-
 def all_worlds(folder: Path) -> pl.DataFrame:
     """The tables of all worlds as one, each baseline with its best step size. Raises MissingRuns if one is missing."""
     frame = pl.concat([table(folder, each.name) for each in MEASUREMENTS], how="vertical_relaxed")
-    chosen = [frame.filter(pl.col("algorithm").is_in([*OURS, HEURISTIC]))]
-    for name in BASELINES:
-        tried = [frame.filter((pl.col("algorithm") == name) & (pl.col("step_size") == size)) for size in STEP_SIZES]
-        chosen.append(max(tried, key=lambda part: float(interquartile_mean(_scores(part)))))
+    return with_best_step_sizes(frame, BASELINES, STEP_SIZES)
+
+
+def with_best_step_sizes(frame: pl.DataFrame, names: Sequence[str], step_sizes: Sequence[float]) -> pl.DataFrame:
+    """The rows in which each of these algorithms has the step size that is best for it over all worlds, and all other rows."""
+    chosen = [frame.filter(~pl.col("algorithm").is_in(names))]
+    for name in names:
+        tried = [frame.filter((pl.col("algorithm") == name) & (pl.col("step_size") == size)) for size in step_sizes]
+        chosen.append(max(tried, key=lambda part: float(interquartile_mean(scores(part)))))
     return pl.concat(chosen)
 
 
-def _scores(runs: pl.DataFrame) -> Floats:
+def scores(runs: pl.DataFrame) -> Floats:
     """The scores of one algorithm. (runs, worlds)"""
     return np.array([part["score"].to_list() for part in runs.partition_by("world", maintain_order=True)]).T
 
 
-def summary(frame: pl.DataFrame) -> pl.DataFrame:
+def summary(frame: pl.DataFrame, algorithms: Sequence[str] = ALGORITHMS) -> pl.DataFrame:
     """One row per algorithm, best first: interquartile mean of the scores with its 95 % interval, and the lowest world."""
     rows = []
-    for name in ALGORITHMS:
+    for name in algorithms:
         mine = frame.filter(pl.col("algorithm") == name)
-        middle = bootstrap(interquartile_mean, _scores(mine))
+        middle = bootstrap(interquartile_mean, scores(mine))
         means = mine.group_by("world", maintain_order=True).agg(pl.col("score").mean()).sort("score")
         world, lowest = means.row(0)
         rows.append({

@@ -1,0 +1,131 @@
+"""The algorithms on tables in the finite continuing worlds, each with the best setting of a small grid for each world."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from perstep.agents import learn_together, make_agent
+from perstep.environments import FiniteMDP
+from perstep.schedules import Decay
+from perstep.studies.continuing import BASELINES, OURS, WORLDS
+from perstep.studies.defaults import exactly
+from perstep.studies.study import Scale
+from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, measure_missing, table
+
+Setting = Mapping[str, Any]
+
+POWERS = (0.6, 0.8, 1.0)
+"""Ours: the powers of the falling step sizes Decay(1, power, 10); 0.8 is the default."""
+EXPLORATIONS = ("curiosity", "epsilon")
+"""Ours: expeditions, which are the default, or random actions with probability 0.1."""
+STEP_SIZES = (0.1, 0.3, 1.0)
+"""Baselines: constant step sizes."""
+DISCOUNTS = (0.9, 0.99, 0.999)
+"""Baselines: discounts."""
+
+EFFORTS = {
+    "smoke": Effort(steps=1_000, runs=1),  # checks that everything runs
+    "small": Effort(steps=100_000, runs=2),
+    "paper": Effort(steps=500_000, runs=4),
+}
+"""Scale → effort: runs to choose a setting, and as many with other seeds to report it."""
+REPORTED = 100  # the first seed of the runs that are reported; those that choose have seeds from 0
+
+
+def grid(name: str) -> list[dict[str, Any]]:
+    """The settings that are tried for an algorithm, as plain numbers and words."""
+    if name in BASELINES:
+        return [{"step_size": size, "discount": discount} for size, discount in product(STEP_SIZES, DISCOUNTS)]
+    return [{"power": power, "exploration": exploration} for power, exploration in product(POWERS, EXPLORATIONS)]
+
+
+def settings(row: Setting) -> dict[str, Any]:
+    """The settings of an agent for a row of the grid."""
+    if "power" in row:
+        return {"step_size": Decay(1.0, row["power"], 10.0), "exploration": row["exploration"]}
+    return dict(row)
+
+
+def greedy_scores(
+    name: str, mdp: FiniteMDP, row: Setting, seeds: Sequence[int], steps: int, ends: Floats
+) -> list[float]:
+    """The exact scores of the greedy policies that are learnt with a setting; `ends`: what random actions and the optimum earn."""
+    agents = [make_agent(name, mdp, seed=seed, **settings(row)) for seed in seeds]
+    with warnings.catch_warnings():  # doubts about an agent: they are measured here
+        warnings.simplefilter("ignore", UserWarning)
+        learn_together(agents, steps, progress=False)
+    policies = [agent.policy(deterministic=True) for agent in agents]  # type: ignore[attr-defined]
+    gains = np.array([exactly(mdp, policy).average_reward for policy in policies])
+    return [float(score) for score in (gains - ends[0]) / (ends[1] - ends[0])]
+
+
+def measure_world(title: str, effort: Effort) -> list[Row]:
+    """One row per algorithm, setting and run that chooses, and one per run that is reported."""
+    mdp = WORLDS[title]()
+    uniform = np.full((mdp.num_states, mdp.num_actions), 1.0 / mdp.num_actions)
+    ends = np.array([exactly(mdp, uniform).average_reward, mdp.solve().average_reward])
+    choosing = range(effort.runs)
+    reporting = range(REPORTED, REPORTED + effort.runs)
+    rows: list[Row] = []
+
+    def note(name: str, row: Setting, seeds: Sequence[int]) -> float:
+        scores = greedy_scores(name, mdp, row, seeds, effort.steps, ends)
+        shown = json.dumps(row, sort_keys=True)
+        rows.extend(
+            {"world": title, "algorithm": name, "setting": shown, "seed": seed, "score": score}
+            for seed, score in zip(seeds, scores, strict=True)
+        )
+        return float(np.mean(scores))
+
+    for name in (*OURS, *BASELINES):
+        tried = [(note(name, row, choosing), row) for row in grid(name)]
+        note(name, max(tried, key=lambda each: each[0])[1], reporting)
+    return rows
+
+
+MEASUREMENTS = tuple(
+    Measurement(
+        name=f"tuned_{title.lower().replace(' ', '_')}",
+        figure="continuing_tuned",
+        measure=partial(measure_world, title),
+    )
+    for title in WORLDS
+)
+"""Each writes one table, `<name>.parquet`."""
+
+
+def measure(folder: Path, scale: Scale) -> tuple[int, int]:
+    """Make the missing tables. Returns the number of tables found and the number of tables made."""
+    return measure_missing(folder, scale, MEASUREMENTS, efforts=EFFORTS, title="continuing-tuned")
+
+
+def everything(folder: Path) -> pl.DataFrame:
+    """All runs in all worlds as one table. Raises MissingRuns if one is missing."""
+    return pl.concat([table(folder, each.name) for each in MEASUREMENTS], how="vertical_relaxed")
+
+
+def all_worlds(folder: Path) -> pl.DataFrame:
+    """The reported runs in all worlds as one table, for `continuing.summary`. Raises MissingRuns if one is missing."""
+    reported = everything(folder).filter(pl.col("seed") >= REPORTED)
+    unknown = {"step_size": pl.lit(None, pl.Float64), "quantile_error": pl.lit(None, pl.Float64)}
+    return reported.with_columns(**unknown)
+
+
+def sensitivity(folder: Path) -> pl.DataFrame:
+    """One row per algorithm: the mean over worlds of the score with the best, the middle and the worst setting of the grid, each
+    world's own, in the runs that choose."""
+    tried = everything(folder).filter(pl.col("seed") < REPORTED)
+    each = tried.group_by("algorithm", "world", "setting", maintain_order=True).agg(pl.col("score").mean())
+    of_world = each.group_by("algorithm", "world", maintain_order=True).agg(
+        best=pl.col("score").max(), middle=pl.col("score").median(), worst=pl.col("score").min()
+    )
+    return of_world.group_by("algorithm", maintain_order=True).agg(pl.col("best", "middle", "worst").median())
