@@ -91,3 +91,13 @@ def test_every_world_has_a_picture_with_its_command() -> None:
             assert shown, f"{page} has no picture."
             assert shown == named, f"{page} shows {shown}, and says how to draw {named}."
             assert all(f'"{name}": (' in drawn for name in named)
+
+
+def test_every_cell_about_us_has_its_test() -> None:
+    """The page beside-others.md names a test for every row; each of them exists."""
+    page = PAGES["beside-others.md"]
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page)
+    assert len(re.findall(r"^\| \d+ \| [^|]*`tests/", page, re.MULTILINE)) == 40
+    for file, test in named:
+        text = (DOCS.parent / file).read_text()
+        assert not test or f"def {test}(" in text, f"{file} has no {test}"
