@@ -32,17 +32,9 @@ def test_the_wheel_holds_the_package(built: Path) -> None:
 
 def test_the_archive_of_sources_can_be_tested(built: Path) -> None:
     (archive,) = built.glob("*.tar.gz")
-    names = {name.split("/", 1)[-1] for name in tarfile.open(archive).getnames()}
-    for needed in (
-        "pyproject.toml",
-        "README.md",
-        "CHANGELOG.md",
-        "Makefile",
-        "constraints.txt",
-        "tests/oracles.py",
-        "docs/index.md",
-    ):
-        assert needed in names
+    with tarfile.open(archive) as files:
+        names = {name.split("/", 1)[-1] for name in files.getnames()}
+    assert {"pyproject.toml", "README.md", "Makefile", "constraints.txt", "tests/oracles.py", "docs/index.md"} <= names
 
 
 def test_the_script_that_is_checked_for_types_runs(tmp_path: Path) -> None:
