@@ -56,7 +56,7 @@ RANKS = {
     "algorithms": 6,
     "run_view": 6,
     "completion": 1,
-    "citations": 7,
+    "citations": 6.5,  # the card of an agent cites its algorithm
     "agents": 7,
     "world_check": 8,
     "studies": 8,

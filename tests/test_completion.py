@@ -35,7 +35,7 @@ def script(tmp_path_factory):
     ("line", "words"),
     [
         ("perstep tr", ["train"]),
-        ("perstep c", ["cite", "check-world", "completion"]),
+        ("perstep c", ["cite", "check-world", "completion", "card"]),
         ("perstep train d3-d", ["d3-deep-q"]),
         ("perstep train d2-q perstep/RedP", ["perstep/RedPillBluePill-v0"]),
         ("perstep train d2-q FrozenLake-", ["FrozenLake-v1"]),

@@ -35,6 +35,7 @@ Reinforcement learning in tasks that never end: the average reward per step and 
   perstep sweep STUDY                       run your own study: a grid of settings, with many runs of each
   perstep cite ALGORITHM                    what to cite for an algorithm, as BibTeX
   perstep check-world WORLD                 say whether a world is a sound continuing task, and how hard it is
+  perstep card FILE                         what a saved agent is and what it earned, as Markdown
   perstep completion bash|zsh|fish          a script that lets the shell complete commands, flags and names
   perstep report FOLDER                     write the results in a folder as one page, with the claims of the paper first
 
@@ -128,7 +129,7 @@ def _run(words: list[str]) -> int:
     commands: dict[str, Callable[[list[str]], int]] = {
         "list": show_list, "train": train, "evaluate": evaluate, "reproduce": reproduce, "sweep": sweep,
         "report": report, "check-world": check_world, "cite": cite,
-        "completion": completion,
+        "completion": completion, "card": card,
     }  # fmt: skip
     if (here := os.getcwd()) not in sys.path:  # behind everything else: a world of one's own is named as my_world:Id
         sys.path.append(here)
@@ -434,6 +435,22 @@ def _trials(flags: SweepFlags) -> int | None:
     return count("--trials", TRIALS if flags.trials is None else flags.trials, 1)
 
 
+def card(words: list[str]) -> int:
+    """`perstep card`."""
+    from perstep import training
+    from perstep.agents import load
+
+    usage = "perstep card RUN, with the folder of a training run or the .safetensors file of an agent"
+    if words and words[0] in ("-h", "--help"):
+        print(usage)
+        return 0
+    if len(words) != 1:
+        raise ValueError(f"perstep card takes one file, got {len(words)}: {usage}.")
+    path = Path(words[0]) / training.AGENT if Path(words[0]).is_dir() else Path(words[0])
+    print(load(path).card(path), end="")
+    return 0
+
+
 def completion(words: list[str]) -> int:
     """`perstep completion`."""
     from perstep.completion import SHELLS, script
@@ -480,6 +497,7 @@ def _completed() -> dict[str, Command]:
         "check-world": Command(worlds),
         "report": Command(flags=flags_of(ReportFlags)),
         "completion": Command(SHELLS),
+        "card": Command(),
     }
 
 

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from perstep import rules, storage
 from perstep.agents.arrays import check_cursor, check_masses, check_sketch, fill, flatten, put
 from perstep.agents.callbacks import Callback, call, callbacks_of, next_call
+from perstep.agents.card import card
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, name_of_world, open_world
@@ -332,8 +334,15 @@ class Agent(ABC):
     def _new_sketch(self) -> Sketch:
         return new_sketch(LONGEST_MEMORY if self.config.preset == "changing" else UNBOUNDED)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit."""
+    def card(self, path: str | os.PathLike[str] = "agent.safetensors") -> str:
+        """What the agent is, where it learnt, what it earned and how to load it from `path`, as a page of Markdown."""
+        return card(self, os.fspath(path))
+
+    def save(self, path: str | os.PathLike[str], *, card: bool = False) -> None:
+        """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit.
+
+        `card`: also write `card()` beside it, as a file that ends in .md.
+        """
         world_arrays, world = describe(self._opened, self._world, self._spaces())
         arrays = {
             **flatten("rewards", self._rewards),
@@ -355,6 +364,9 @@ class Agent(ABC):
         }
         with deferred_signals() as received:  # a signal leaves neither half a file nor a draft
             storage.write(path, arrays, metadata)
+            if card:
+                with storage.published(Path(path).with_suffix(".md")) as draft:
+                    draft.write_text(self.card(Path(path).name), encoding="utf-8")
         raise_again(received)
 
     @classmethod

@@ -114,11 +114,11 @@ class NetworkAgent(Agent):
         chosen = self._choose(points[None] if single else points, self._prediction_generator, deterministic)
         return (self._actions.point(int(chosen[0])) if single else self._actions.points(chosen)), None
 
-    def save(self, path: str | os.PathLike[str], *, replay: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], *, card: bool = False, replay: bool = True) -> None:
         """As for every agent. `replay=False` leaves the replay out: a small file, from which learning goes on with an empty one."""
         self._saves_replay = replay
         try:
-            super().save(path)
+            super().save(path, card=card)
         finally:
             self._saves_replay = True
 

@@ -1,0 +1,55 @@
+"""The card of an agent says what is true of it."""
+
+from __future__ import annotations
+
+import pytest
+
+import perstep
+from perstep.agents.card import algorithm_of
+from perstep.cli import main
+from perstep.environments import two_loop
+
+
+def test_a_card_beside_the_file(tmp_path, capsys):
+    agent = perstep.QLearning("perstep/RedPillBluePill-v0", rule="d2", preset="steady", num_quantiles=7, seed=3)
+    agent.learn(50_000).save(tmp_path / "a.safetensors", card=True)
+    text = (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert text.startswith("# d2-q in RedPillBluePill (2 states, 2 actions)\n")
+    assert "the rule `d2` (Alg. 1, 4), after 50,000 steps" in text
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert rows == ["| `num_quantiles` | `7` |", "| `seed` | `3` |"]
+    earned = agent.reward_distribution
+    assert f"{earned.mean:.5g} ± {1.96 * earned.mean_error:.2g} (95 %) per step lately" in text
+    assert all(f" {earned.quantile(p):.5g} |" in text for p in (0.05, 0.25, 0.5, 0.75, 0.95))
+    assert "`agent.check()` found nothing." in text
+    assert "agent = perstep.load('a.safetensors')" in text
+    assert f"perstep {perstep.__version__}" in text
+    assert "@" in text.partition("```bibtex")[2]
+    assert main(["card", str(tmp_path / "a.safetensors")]) == 0
+    told = capsys.readouterr().out
+    assert told.replace(str(tmp_path / "a.safetensors"), "a.safetensors") == text  # a loaded agent says the same
+    assert main(["card"]) == 2
+    assert "perstep card takes one file" in capsys.readouterr().err
+
+
+def test_findings_and_a_new_agent():
+    agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4)
+    assert "it has not learnt" in agent.card()
+    agent.learn(2000)
+    assert agent.check()
+    assert f"- {agent.check()[0]}" in agent.card()
+
+
+@pytest.mark.parametrize(
+    "name", ["d2-q", "q", "centered-q", "differential-sarsa", "sarsa", "d3-actor-critic", "rvi-tile-q"]
+)
+def test_an_agent_knows_its_algorithm(name):
+    world = "CartPole-v1" if "tile" in name or "actor" in name else two_loop()
+    assert algorithm_of(perstep.make_agent(name, world)).name == name
+
+
+def test_networks_too(tmp_path):
+    pytest.importorskip("torch")
+    agent = perstep.DeepQ("CartPole-v1", hidden=(8,), replay_capacity=200).learn(50)
+    agent.save(tmp_path / "a.safetensors", card=True, replay=False)
+    assert "`hidden` | `(8,)`" in (tmp_path / "a.md").read_text(encoding="utf-8")
