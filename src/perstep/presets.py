@@ -40,6 +40,7 @@ NETWORKS: Settings = {
     "average_step_size": Decay(0.1, 1.0, 100.0),
     "step_size": Decay(5e-4, 0.5, 5_000.0),
     "large_network_ratio": 0.2,
+    "grid_network_ratio": 2.5,
     "gradient_clip": 10.0,
     "greedy_network": "online",
     "return_steps": 3,

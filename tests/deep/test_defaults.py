@@ -326,3 +326,13 @@ def test_paper_is_one_word():
 def test_a_world_that_changes_has_constant_steps(rule):
     agent = perstep.DeepQ("CartPole-v1", preset="changing", rule=rule)
     assert agent.config.schedule.theta_power == 0.0
+
+
+def test_a_small_network_for_grids_has_larger_steps():
+    def first_step(world, **settings):
+        agent = perstep.DeepQ(world, seed=0, **settings)
+        return agent._network.optimizer.param_groups[0]["lr"] / agent.config.value_decay(0)
+
+    assert first_step("perstep/MinAtar-Breakout-v0") == 2.5
+    assert first_step("CartPole-v1") == 1.0
+    assert first_step("perstep/MinAtar-Breakout-v0", preset="paper") == 1.0

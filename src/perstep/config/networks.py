@@ -61,6 +61,8 @@ class DeepQConfig(LearnerConfig):
     """The largest norm of the gradient; longer gradients are scaled down to it. None for no limit."""
     large_network_ratio: float = 1.0
     """The factor of α for a network of more than 500,000 weights, such as the paper's for Atari."""
+    grid_network_ratio: float = 1.0
+    """The factor of α for MinAtar's small convolutional network."""
     inputs: Literal["given", "standardized"] = "given"
     """How a network reads vectors: as they are, or minus their running mean and divided by their running spread. Images and
     discrete observations are read as they are."""
@@ -85,7 +87,7 @@ class DeepQConfig(LearnerConfig):
         if not self.rule_row.has_loss:
             having = ", ".join(repr(rule.name) for rule in RULES.values() if rule.has_loss)
             raise ValueError(f"The rule {self.rule!r} is not written for networks. The rules of DeepQ are {having}.")
-        for name in ("huber", "adam_epsilon", "large_network_ratio"):
+        for name in ("huber", "adam_epsilon", "large_network_ratio", "grid_network_ratio"):
             self._number(name, 0.0, above=True)
         for name in ("epsilon", "initial_epsilon"):
             self._number(name, 0.0, 1.0)

@@ -58,7 +58,8 @@ class NetworkLearner(ABC):
             self.inputs = InputScale(math.prod(observations.shape))
         self.online, self.target = self._networks()
         self.is_large = sum(weight.numel() for weight in self.online.parameters()) >= LARGE
-        self._ratio = config.large_network_ratio if self.is_large else 1.0
+        sees_a_grid = not self.is_large and any(isinstance(layer, torch.nn.Conv2d) for layer in self.online.body)
+        self._ratio = config.large_network_ratio if self.is_large else config.grid_network_ratio if sees_a_grid else 1.0
         self.optimizer = torch.optim.Adam(
             self.online.parameters(), self._ratio * config.value_decay(0), eps=config.adam_epsilon, fused=True
         )
