@@ -1,10 +1,11 @@
 """Made the files in format_2, format_3 and format_4 with the last versions of perstep that wrote these formats, commits 5892f7a,
-8d91ba4 and 7bbfa02:
+8d91ba4 and 7bbfa02, and those in format_5, the format of now, with version 0.1:
 
     git worktree add /tmp/before 7bbfa02
     PYTHONPATH=/tmp/before/src python tests/agents/make_old_files.py
 
-A newer perstep writes another format, so it cannot make them again.
+A perstep that writes another format cannot make them again. They are files of a release, which every later one must load: do not
+make them anew when a test of them fails.
 """
 
 from __future__ import annotations

@@ -22,10 +22,16 @@ STEPS = 500
 AGENTS = Path(__file__).parent
 FOLDER = AGENTS / "format_2"
 EXPECTED = {
-    kind: json.loads((AGENTS / kind / "expected.json").read_text()) for kind in ("format_2", "format_3", "format_4")
+    kind: json.loads((AGENTS / kind / "expected.json").read_text())
+    for kind in ("format_2", "format_3", "format_4", "format_5")
 }
 FILES = [(kind, name) for kind in EXPECTED for name in EXPECTED[kind]]
-DEFAULTS = {"format_2": "paper", "format_3": "paper", "format_4": "steady"}  # preset of an agent without one
+DEFAULTS = {
+    "format_2": "paper",
+    "format_3": "paper",
+    "format_4": "steady",
+    "format_5": "steady",
+}  # preset of an agent without one
 
 specification = importlib.util.spec_from_file_location("make_old_files", AGENTS / "make_old_files.py")
 make = importlib.util.module_from_spec(specification)
@@ -58,7 +64,7 @@ def assert_as_then(name, when, agent, kind="format_2"):
             assert found[key] == pytest.approx(value, rel=1e-5 if name == "deep-q" else 1e-9, abs=1e-12), key
 
 
-@pytest.mark.parametrize(("kind", "number"), [("format_2", 2), ("format_3", 3), ("format_4", 4)])
+@pytest.mark.parametrize(("kind", "number"), [("format_2", 2), ("format_3", 3), ("format_4", 4), ("format_5", 5)])
 def test_they_have_their_format(kind, number):
     folder = FOLDER.parent / kind
     assert {path.stem for path in folder.glob("*.safetensors")} == set(EXPECTED[kind]) <= set(make.AGENTS)
@@ -75,7 +81,9 @@ def test_an_old_file_is_what_it_was(kind, name, monkeypatch):
     then = make.AGENTS[name]().config.settings()  # settings that the file does not know have the value of then
     if "table_size" in then and kind == "format_2":
         then["table_size"] = LARGEST_TABLE  # always the full table
-    then["forecast"] = False  # there were none
+    if kind != "format_5":
+        then["forecast"] = False  # there were none
+        then |= {"grid_network_ratio": 1.0} if "grid_network_ratio" in then else {}
     assert agent.config.settings() == then
 
 
