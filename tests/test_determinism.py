@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import perstep
 from perstep.environments import garnet
-from perstep.storage import read
+from perstep.storage import BadFile, read, write
 
 TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-"))
 SMALL = {"tilings": 4, "tiles": 3, "num_quantiles": 5}
@@ -263,6 +263,25 @@ def test_a_finite_mdp_comes_back_whole(tmp_path, bits):
     resumed = perstep.load(tmp_path / "half.safetensors")
     assert resumed.mdp.transitions.tolist() == mdp.transitions.tolist()
     assert bits(resumed.learn(100)) == bits(perstep.QLearning(mdp, rule="d3").learn(200))
+
+
+def test_the_names_of_states_and_actions_come_back(tmp_path):
+    mdp = perstep.FiniteMDP.from_function(
+        (0, "up"),
+        ["stay", "go"],
+        lambda state, action: [(1.0, state if action == "stay" else (1 - state[0], "up"), float(state[0]))],
+    )
+    perstep.QLearning(mdp, seed=0).learn(100).save(tmp_path / "a.safetensors")
+    again = perstep.load(tmp_path / "a.safetensors")
+    assert list(again.mdp.states) == list(mdp.states) == [(0, "up"), (1, "up")]
+    assert list(again.mdp.actions) == ["stay", "go"]
+    assert "stay" in str(again.mdp.policy_frame([0, 1]))
+    arrays, metadata = read(tmp_path / "a.safetensors")
+    for wrong in (["a"], 7, [{}, {}], [[{}], "b"]):
+        metadata["world"]["states"] = wrong
+        write(tmp_path / "b.safetensors", arrays, metadata)
+        with pytest.raises(BadFile, match="MDP is damaged"):
+            perstep.load(tmp_path / "b.safetensors")
 
 
 def test_a_world_may_be_given_again(tmp_path, bits):

@@ -167,7 +167,12 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     """The description of a world in a file: a whole MDP; a registered environment by name and state; any other by name."""
     if opened.mdp is not None:
         arrays = {f"mdp.{name}": array for name, array in opened.mdp.to_arrays().items()}
-        return arrays, {"kind": "mdp", "name": opened.mdp.name}
+        names = {which: _names(getattr(opened.mdp, which)) for which in NAMED}
+        return arrays, {
+            "kind": "mdp",
+            "name": opened.mdp.name,
+            **{which: found for which, found in names.items() if found},
+        }
     if world is None:  # also for vector environments, whose state cannot be saved
         name = opened.absent.name if opened.absent else ""
         return {}, {"kind": "gymnasium", "name": name, "spaces": spaces, "resumes": FRESH}
@@ -205,6 +210,43 @@ def name_of_world(opened: Opened, env: Any) -> str:
     return f"{spec.id} {settings}" if settings else str(spec.id)
 
 
+NAMED = ("states", "actions")
+MOST_NAMES = 100_000  # that are kept in a file
+
+
+def _names(named: Any) -> list[Any] | None:
+    """The names as JSON, tuples as lists; None for mere numbers, for too many names, and for names that JSON has not."""
+
+    def plain(name: Any) -> Any:
+        if isinstance(name, tuple):
+            return [plain(part) for part in name]
+        if isinstance(name, np.generic):
+            name = name.item()
+        if not isinstance(name, str | int | float | None):
+            raise TypeError
+        return name
+
+    if isinstance(named, range) or len(named) > MOST_NAMES:
+        return None
+    try:
+        return [plain(name) for name in named]
+    except TypeError:
+        return None
+
+
+def _named(names: Any, count: int) -> list[Any]:
+    """The inverse of `_names`, for a file that may say anything."""
+
+    def hashable(name: Any) -> Any:
+        if isinstance(name, dict):
+            raise ValueError(f"a name cannot be {str(name)[:100]}")
+        return tuple(hashable(part) for part in name) if isinstance(name, list) else name
+
+    if not isinstance(names, list) or len(names) != count:
+        raise ValueError(f"expected {count:,} names")
+    return [hashable(name) for name in names]
+
+
 def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
     """The world of a saved agent, as far as the file alone describes it."""
     import gymnasium
@@ -212,8 +254,12 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
     if about.get("kind") == "mdp":
         inside = {name.removeprefix("mdp."): array for name, array in arrays.items() if name.startswith("mdp.")}
         try:
-            return FiniteMDP.from_arrays(inside, name=about.get("name"))
-        except (KeyError, ValueError, IndexError) as error:
+            mdp = FiniteMDP.from_arrays(inside, name=about.get("name"))
+            for which in NAMED:
+                if which in about:
+                    setattr(mdp, which, _named(about[which], len(getattr(mdp, which))))
+            return mdp
+        except (KeyError, ValueError, IndexError, RecursionError) as error:
             raise BadFile(f"The file's MDP is damaged: {error}") from error
     absent = Absent(str(about.get("name", "a world without a name")), dict(about.get("spaces") or {}))
     spec = gymnasium.registry.get(absent.name)
