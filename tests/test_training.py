@@ -238,6 +238,13 @@ def test_exact_answers_of_control_are_those_of_the_best_policy_with_its_explorat
     assert answers["quantiles"][0] == pytest.approx(-1.0626, abs=1e-4)
 
 
+def test_exact_answers_beside_a_risk_level_are_those_of_its_policy() -> None:
+    answers = exact_answers(perstep.QLearning(RED_PILL, rule="d2", num_quantiles=10, epsilon=0.0, risk_level=0.25))
+    assert answers["average_reward"] == pytest.approx(-0.7, abs=1e-6)
+    assert answers["what"] == "of the policy with the best CVaR(0.25)"
+    assert "optimal_average_reward" not in answers
+
+
 # The terminal ----------------------------------------------------------------------------------------------------------
 
 

@@ -30,12 +30,15 @@ def exact_answers(agent: Any) -> dict[str, Any]:
             truth, what = mdp.evaluate(agent.policy()), "of the given policy"
         else:
             epsilon = agent.config.epsilon if agent.config.exploration == "epsilon" else 0.0
-            truth = mdp.evaluate(mdp.solve().policy, epsilon=epsilon)
-            what = f"of the best policy, followed with ε = {epsilon:g}" if epsilon else "of the best policy"
+            level = agent.config.risk_level
+            best = mdp.solve() if level == 1.0 else mdp.solve(risk_level=level)
+            truth = mdp.evaluate(best.policy, epsilon=epsilon)
+            what = "of the best policy" if level == 1.0 else f"of the policy with the best CVaR({level:g})"
+            what += f", followed with ε = {epsilon:g}" if epsilon else ""
         quantiles = truth.reward_distribution.quantile(levels(agent.reward_quantiles.size))
         answers = {"what": what, "average_reward": truth.average_reward, "quantiles": np.asarray(quantiles).tolist()}
-        if learner.control:
-            answers["optimal_average_reward"] = mdp.solve().average_reward
+        if learner.control and level == 1.0:
+            answers["optimal_average_reward"] = best.average_reward
     except (NotUnichain, NotCommunicating, ArithmeticError) as error:
         return {"unknown": str(error)}
     return answers
