@@ -17,6 +17,7 @@ from perstep.agents import make_agent
 from perstep.agents.agent import Diverged
 from perstep.environments import FiniteMDP
 from perstep.schedules import Decay
+from perstep.studies import continuing
 from perstep.studies.continuing import BASELINES, OURS, WORLDS
 from perstep.studies.defaults import exactly
 from perstep.studies.study import Scale
@@ -28,14 +29,14 @@ POWERS = (0.6, 0.8, 1.0)
 """Ours: the powers of the falling step sizes Decay(1, power, 10); 0.8 is the default."""
 EXPLORATIONS = ("curiosity", "epsilon")
 """Ours: expeditions, which are the default, or random actions with probability 0.1."""
-STEP_SIZES = (0.1, 0.3, 1.0)
-"""Baselines: constant step sizes."""
+STEP_SIZES = (*continuing.STEP_SIZES, 1.0)
+"""Baselines: constant step sizes; all that they have without tuning, so that tuning cannot take a good one away."""
 DISCOUNTS = (0.9, 0.99, 0.999)
 """Baselines: discounts."""
 
 EFFORTS = {
     "smoke": Effort(steps=1_000, runs=1),  # checks that everything runs
-    "small": Effort(steps=100_000, runs=2),
+    "small": Effort(steps=100_000, runs=3),
     "paper": Effort(steps=500_000, runs=4),
 }
 """Scale → effort: runs to choose a setting, and as many with other seeds to report it."""
