@@ -99,7 +99,7 @@ def test_the_best_setting_is_reported_with_other_seeds() -> None:
         rows.filter(pl.col("seed") >= 100),
     )
     algorithms = (*continuing.OURS, *continuing.BASELINES)
-    assert len(choosing) == 2 * (6 * len(continuing.OURS) + 9 * len(continuing.BASELINES))
+    assert len(choosing) == 2 * (6 * len(continuing.OURS) + 15 * len(continuing.BASELINES))
     assert len(reported) == 2 * len(algorithms)
     for name in algorithms:
         tried = choosing.filter(pl.col("algorithm") == name).group_by("setting").agg(pl.col("score").mean())

@@ -92,7 +92,7 @@ FIGURES = by_name(
         caption=(
             "Algorithms on tables in 14 continuing worlds, each with the best setting of its grid for each world, in runs with "
             "other seeds than those that chose it: the exact score of the greedy policy. Blue: average-reward rules, 6 settings. "
-            "Orange: the field's baselines, 9 settings. Bars: 95 % intervals.",
+            "Orange: the field's baselines, 15 settings. Bars: 95 % intervals.",
         ),
         draw=tuned_figure,
     ),

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from perstep.agents import learn_together, make_agent
+from perstep.agents import make_agent
+from perstep.agents.agent import Diverged
 from perstep.environments import FiniteMDP
 from perstep.schedules import Decay
+from perstep.studies import continuing
 from perstep.studies.continuing import BASELINES, OURS, WORLDS
 from perstep.studies.defaults import exactly
 from perstep.studies.study import Scale
@@ -27,14 +29,14 @@ POWERS = (0.6, 0.8, 1.0)
 """Ours: the powers of the falling step sizes Decay(1, power, 10); 0.8 is the default."""
 EXPLORATIONS = ("curiosity", "epsilon")
 """Ours: expeditions, which are the default, or random actions with probability 0.1."""
-STEP_SIZES = (0.1, 0.3, 1.0)
-"""Baselines: constant step sizes."""
+STEP_SIZES = (*continuing.STEP_SIZES, 1.0)
+"""Baselines: constant step sizes; all that they have without tuning, so that tuning cannot take a good one away."""
 DISCOUNTS = (0.9, 0.99, 0.999)
 """Baselines: discounts."""
 
 EFFORTS = {
     "smoke": Effort(steps=1_000, runs=1),  # checks that everything runs
-    "small": Effort(steps=100_000, runs=2),
+    "small": Effort(steps=100_000, runs=3),
     "paper": Effort(steps=500_000, runs=4),
 }
 """Scale → effort: runs to choose a setting, and as many with other seeds to report it."""
@@ -55,17 +57,20 @@ def settings(row: Setting) -> dict[str, Any]:
     return dict(row)
 
 
-def greedy_scores(
-    name: str, mdp: FiniteMDP, row: Setting, seeds: Sequence[int], steps: int, ends: Floats
-) -> list[float]:
-    """The exact scores of the greedy policies that are learnt with a setting; `ends`: what random actions and the optimum earn."""
-    agents = [make_agent(name, mdp, seed=seed, **settings(row)) for seed in seeds]
+def greedy_score(name: str, mdp: FiniteMDP, row: Setting, seed: int, steps: int, ends: Floats) -> float | None:
+    """The exact score of the greedy policy that is learnt with a setting; None if the estimates diverge.
+
+    `ends`: what random actions and the optimum earn.
+    """
+    agent = make_agent(name, mdp, seed=seed, **settings(row))
     with warnings.catch_warnings():  # doubts about an agent: they are measured here
         warnings.simplefilter("ignore", UserWarning)
-        learn_together(agents, steps, progress=False)
-    policies = [agent.policy(deterministic=True) for agent in agents]  # type: ignore[attr-defined]
-    gains = np.array([exactly(mdp, policy).average_reward for policy in policies])
-    return [float(score) for score in (gains - ends[0]) / (ends[1] - ends[0])]
+        try:
+            agent.learn(steps, progress=False)
+        except Diverged:
+            return None
+    gain = exactly(mdp, agent.policy(deterministic=True)).average_reward  # type: ignore[attr-defined]
+    return float((gain - ends[0]) / (ends[1] - ends[0]))
 
 
 def measure_world(title: str, effort: Effort) -> list[Row]:
@@ -78,13 +83,18 @@ def measure_world(title: str, effort: Effort) -> list[Row]:
     rows: list[Row] = []
 
     def note(name: str, row: Setting, seeds: Sequence[int]) -> float:
-        scores = greedy_scores(name, mdp, row, seeds, effort.steps, ends)
+        found = [greedy_score(name, mdp, row, seed, effort.steps, ends) for seed in seeds]
         shown = json.dumps(row, sort_keys=True)
-        rows.extend(
-            {"world": title, "algorithm": name, "setting": shown, "seed": seed, "score": score}
-            for seed, score in zip(seeds, scores, strict=True)
-        )
-        return float(np.mean(scores))
+        for seed, score in zip(seeds, found, strict=True):
+            # An agent that cannot go on has no policy; its score is that of random actions.
+            rows.append({
+                "world": title, "algorithm": name, "setting": shown, "seed": seed,
+                "score": 0.0 if score is None else score, "diverged": score is None,
+            })  # fmt: skip
+        scores = [score for score in found if score is not None]
+        return (
+            float(np.mean(scores)) if len(scores) == len(found) else -np.inf
+        )  # a setting that may diverge is not chosen
 
     for name in (*OURS, *BASELINES):
         tried = [(note(name, row, choosing), row) for row in grid(name)]
