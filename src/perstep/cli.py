@@ -462,7 +462,7 @@ def completion(words: list[str]) -> int:
         return 0
     if len(words) != 1:
         raise ValueError(f"perstep completion takes the name of one shell, got {len(words)} words: {usage}.")
-    choice("The shell", words[0], SHELLS)
+    choice("shell", words[0], SHELLS)
     print(script(words[0], _completed()), end="")
     return 0
 

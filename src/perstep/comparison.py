@@ -34,6 +34,8 @@ class Comparison:
     """The average reward of every agent with every seed, (agents, seeds)."""
     num_steps: int
     """The number of steps of each evaluation."""
+    deterministic: bool = True
+    """Whether the agents acted without exploration."""
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
@@ -81,7 +83,8 @@ class Comparison:
                 line += f"  {other.value:+.4g} [{other.low:+.4g}, {other.high:+.4g}]{sure}"
             lines.append(line)
         seeds = self.scores.shape[1]
-        return "\n".join([f"average reward over {self.num_steps:,} steps, {seeds} paired seeds, 95 %:", *lines])
+        how = "without exploration, " if self.deterministic else ""
+        return "\n".join([f"average reward over {self.num_steps:,} steps, {how}{seeds} paired seeds, 95 %:", *lines])
 
 
 ENDS = {"value": "", "low": "_low", "high": "_high"}
@@ -110,7 +113,7 @@ def compare(
             for seed in range(number):
                 scores[row, seed] = agent.evaluate(num_steps, deterministic=deterministic, seed=seed).average_reward
                 bar.update(row * number + seed + 1, "")
-    return Comparison(tuple(map(str, agents)), scores, int(num_steps))
+    return Comparison(tuple(map(str, agents)), scores, int(num_steps), deterministic)
 
 
 def _refuse_several_worlds(agents: Mapping[str, Agent]) -> None:

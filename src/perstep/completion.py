@@ -68,7 +68,7 @@ def _bash(commands: Mapping[str, Command]) -> str:
     lines = [
         "# perstep: completion for bash and zsh",
         "_perstep() {",
-        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" words="" flags="" algorithm="" i',
+        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" answers="" flags="" algorithm="" i',
         "  COMPREPLY=()",
         '  if [ "$COMP_CWORD" -eq 1 ]; then',
         f'    COMPREPLY=($(compgen -W "{_joined([*commands, "--help", "--version"])}" -- "$cur"))',
@@ -79,7 +79,7 @@ def _bash(commands: Mapping[str, Command]) -> str:
     for name, command in commands.items():
         lines += [
             f"    {name})",
-            f'      words="{_joined(command.words)}"',
+            f'      answers="{_joined(command.words)}"',
             f'      flags="{_joined(_all(command.flags))}"',
         ]
         if command.by_algorithm:
@@ -88,19 +88,19 @@ def _bash(commands: Mapping[str, Command]) -> str:
                 lines.append(
                     f'          {"|".join(algorithms)}) algorithm=1; flags="{_joined(_all({**command.flags, **flags}))}" ;;'
                 )
-            lines += ["        esac", "      done", f'      [ -n "$algorithm" ] && words="{_joined(command.then)}"']
+            lines += ["        esac", "      done", f'      [ -n "$algorithm" ] && answers="{_joined(command.then)}"']
         lines.append('      case "$prev" in')
         every = {**command.flags, **{k: v for flags in command.by_algorithm.values() for k, v in flags.items()}}
         for flag, choices in every.items():
             if choices:
-                lines.append(f'        {flag}) words="{_joined(choices)}"; flags="" ;;')
+                lines.append(f'        {flag}) answers="{_joined(choices)}"; flags="" ;;')
         files = [flag for flag in every if flag in ("--out", "--video", "--policy")]
-        lines += [f'        {"|".join(files)}) words=""; flags="" ;;'] if files else []
+        lines += [f'        {"|".join(files)}) answers=""; flags="" ;;'] if files else []
         lines += ["      esac", "      ;;"]
     lines += [
         "  esac",
-        '  case "$cur" in -*) words="$flags" ;; esac',
-        '  [ -n "$words" ] && COMPREPLY=($(compgen -W "$words" -- "$cur"))',
+        '  case "$cur" in -*) answers="$flags" ;; esac',
+        '  [ -n "$answers" ] && COMPREPLY=($(compgen -W "$answers" -- "$cur"))',
         "}",
         "complete -o default -F _perstep perstep",  # without an answer: names of files
     ]

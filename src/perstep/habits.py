@@ -49,14 +49,14 @@ LEARN_ARGUMENTS: Mapping[str, str] = {
 """Arguments of `learn` elsewhere."""
 
 CALLBACK_ARGUMENTS: Mapping[str, str] = {
-    "eval_env": "The agent's own world is copied for the evaluation.",
+    "eval_env": "The agent evaluates in a copy of its own world, which needs an id: register it with gymnasium.register.",
     "n_eval_episodes": "A task that never ends has no episodes: num_steps is the length of an evaluation.",
     "n_eval_steps": "It is called num_steps.",
     "callback_on_new_best": "Look at callback.best in a callback of your own: learn(…, callback=[evaluating, mine]).",
     "callback_after_eval": "Give several callbacks: learn(…, callback=[evaluating, mine]).",
     "log_path": "callback.evaluations holds every evaluation.",
     "render": "perstep evaluate FILE --video film.gif records a video.",
-    "verbose": "callback.evaluations holds every evaluation.",
+    "verbose": "Nothing is printed; what a callback did is in its attributes.",
     "warn": "There is nothing to warn of.",
     "save_replay_buffer": "The replay is always saved with the agent.",
     "save_vecnormalize": "What the agent knows of scales is always saved with it.",

@@ -13,7 +13,7 @@ from perstep.environments import two_loop
 def test_a_card_beside_the_file(tmp_path, capsys):
     agent = perstep.QLearning("perstep/RedPillBluePill-v0", rule="d2", preset="steady", num_quantiles=7, seed=3)
     agent.learn(50_000).save(tmp_path / "a.safetensors", card=True)
-    text = (tmp_path / "a.md").read_text(encoding="utf-8")
+    text = (tmp_path / "a.safetensors.md").read_text(encoding="utf-8")
     assert text.startswith("# d2-q in RedPillBluePill (2 states, 2 actions)\n")
     assert "the rule `d2` (Alg. 1, 4), after 50,000 steps" in text
     rows = [line for line in text.splitlines() if line.startswith("| `")]
@@ -52,4 +52,4 @@ def test_networks_too(tmp_path):
     pytest.importorskip("torch")
     agent = perstep.DeepQ("CartPole-v1", hidden=(8,), replay_capacity=200).learn(50)
     agent.save(tmp_path / "a.safetensors", card=True, replay=False)
-    assert "`hidden` | `(8,)`" in (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert "`hidden` | `(8,)`" in (tmp_path / "a.safetensors.md").read_text(encoding="utf-8")

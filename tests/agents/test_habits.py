@@ -120,7 +120,7 @@ def test_the_flags_of_the_command_line_know_them_too(capsys):
             lambda: perstep.QLearning(two_loop(), 0.1),
             r"env by position and settings by name: .*got 2 values by position",
         ),
-        (lambda: perstep.EvalCallback(eval_env=None), "'eval_env'. The agent's own world is copied"),
+        (lambda: perstep.EvalCallback(eval_env=None), "'eval_env'. The agent evaluates in a copy of its own world"),
         (lambda: perstep.EvalCallback(n_eval_episodes=5), "num_steps is the length of an evaluation"),
         (lambda: perstep.CheckpointCallback(5, "a", save_replay_buffer=True), "The replay is always saved"),
         (lambda: perstep.EvalCallback(evaluations=5), "unexpected keyword argument 'evaluations'"),

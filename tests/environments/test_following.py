@@ -88,3 +88,22 @@ def test_what_no_policy_is():
         world.step(0)
     with pytest.raises(TypeError, match=r"perstep.FollowPolicy\(env, policy\)"):
         perstep.TDLearning("CartPole-v1", lambda observation: 0)
+
+
+def test_what_a_policy_may_not_return_and_where_it_may_not_be():
+    for wrong in (None, float("nan"), "left"):
+        world = perstep.FollowPolicy("CartPole-v1", lambda observation, wrong=wrong: wrong)
+        world.reset(seed=0)
+        with pytest.raises(ValueError, match="an action of Discrete"):
+            world.step(0)
+    with pytest.raises(TypeError, match=r"perstep.TDLearning\(mdp, policy\)"):
+        perstep.FollowPolicy(two_loop(), lambda observation: 0)
+
+
+def test_a_file_says_that_its_world_must_be_given(tmp_path):
+    world = perstep.FollowPolicy("MountainCar-v0", lambda observation: 2)
+    perstep.ActorCritic(world, seed=0).learn(100).save(tmp_path / "a.safetensors")
+    agent = perstep.load(tmp_path / "a.safetensors")  # answers questions without its world
+    assert np.isfinite(agent.state_value([-0.5, 0.0]))
+    with pytest.raises((RuntimeError, ValueError), match="env"):
+        agent.learn(10)

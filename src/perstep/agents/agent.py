@@ -365,7 +365,7 @@ class Agent(ABC):
         with deferred_signals() as received:  # a signal leaves neither half a file nor a draft
             storage.write(path, arrays, metadata)
             if card:
-                with storage.published(Path(path).with_suffix(".md")) as draft:
+                with storage.published(Path(f"{os.fspath(path)}.md")) as draft:
                     draft.write_text(self.card(Path(path).name), encoding="utf-8")
         raise_again(received)
 
@@ -523,6 +523,10 @@ class Agent(ABC):
 
     def _remembered_moves(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats] | None:
         """State, next state and reward of the remembered transitions of the best actions; None where states have no numbers."""
+        return None
+
+    def _place_now(self) -> int | None:
+        """The number of the state where the agent is; None where states have none."""
         return None
 
     def _level_of_values(self) -> tuple[float, float]:

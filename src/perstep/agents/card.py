@@ -23,6 +23,7 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
     row = algorithm_of(agent)
     name = row.name if row is not None else f"{type(agent).__name__} with the rule {agent.config.rule}"
     source = f" ({row.source})" if row is not None else ""
+    given = "" if agent.mdp is not None or "/" in agent.world_name or "-v" in agent.world_name else ", env=your_world"
     parts = [
         f"# {name} in {agent.world_name}",
         f"A `perstep.{type(agent).__name__}` with the rule `{agent.config.rule}`{source}, after {agent.steps:,} steps of learning. "
@@ -33,7 +34,7 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
         "## Findings",
         "\n".join(f"- {found}" for found in agent.check()) or "`agent.check()` found nothing.",
         "## Use",
-        f"```python\nimport perstep\n\nagent = perstep.load({path!r})\nagent.evaluate(10_000)\n```",
+        f"```python\nimport perstep\n\nagent = perstep.load({path!r}{given})\nagent.evaluate(10_000)\n```",
         f"Made with {_versions()}.",
     ]
     if row is not None:

@@ -26,6 +26,7 @@ TRACE = 64  # looks at the values that are kept, evenly spaced
 DRIFT = 1.0  # in spreads of the values, over the last half of the steps
 TRAPPED = 0.3  # of the standard deviation of the rewards: a policy that can lose more without exploration is doubted
 FEWEST_MOVES = 50  # transitions of a set of states before it is believed that none leaves it
+AT_REST = 1e-9  # a share of the time that moves less has come to rest
 LONG_RUN = 2_000  # steps of a chain after which it has probably come to rest
 GROWTH = 10.0  # of the loss, over the last half of the steps
 
@@ -188,20 +189,24 @@ def _trap(agent: Agent) -> Iterator[Doubt]:
     if remembered is None:
         return
     rewards = agent.reward_distribution
-    for states, gain, error in closed_classes(*remembered):
+    states, next_states, earned = remembered
+    for count, gain, error in closed_classes(states, next_states, earned, agent._place_now()):
         lost = agent.earned_reward - gain
         if lost > max(TRAPPED * rewards.std, ERRORS * (error + rewards.mean_error)):
             yield Doubt(
                 "trap",
-                f"Without exploration the policy can stay for ever in {states:,} of the states, where it earned {gain:.4g} per "
+                f"Without exploration the policy can stay for ever in {count:,} of the states, where it earned {gain:.4g} per "
                 f"step, but {agent.earned_reward:.4g} was earned lately: values there are old. Learn longer, or let it explore.",
             )
             return
 
 
-def closed_classes(states: Any, next_states: Any, rewards: Any) -> Iterator[tuple[int, float, float]]:
+def closed_classes(
+    states: Any, next_states: Any, rewards: Any, now: int | None = None
+) -> Iterator[tuple[int, float, float]]:
     """The sets of states that these transitions never leave: number of states, reward per step in the long run, and its rough
-    standard error. A state that is entered and never left again in the list is unknown, so no set contains it."""
+    standard error. A state that is entered and never left again in the list is unknown, so no set contains it; nor is the set known
+    in which the agent is `now`, which it may be about to leave."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -213,17 +218,22 @@ def closed_classes(states: Any, next_states: Any, rewards: Any) -> Iterator[tupl
     count, label = connected_components(chain, connection="strong")
     is_open = np.bincount(label, leaving == 0, count) > 0
     is_open[label[rows[label[rows] != label[columns]]]] = True
+    is_open[label[names == now]] = True
+    order = np.argsort(label[rows], kind="stable")
+    ends = np.searchsorted(label[rows][order], np.arange(count + 1))
     sums = np.bincount(rows, rewards, size)
     for number in np.flatnonzero(~is_open):
-        kept = rewards[label[rows] == number]
+        kept = rewards[order[ends[number] : ends[number + 1]]]
         if len(kept) < FEWEST_MOVES:
             continue
         inside = np.flatnonzero(label == number)
         share = np.full(len(inside), 1.0 / len(inside))
         moves = chain[inside][:, inside]
         moves = csr_array(moves.T / leaving[inside])
-        for _ in range(LONG_RUN):  # half a step each, so that cycles come to rest as well
-            share = 0.5 * (share + moves @ share)
+        for _ in range(LONG_RUN if len(inside) > 1 else 0):
+            before, share = share, 0.5 * (share + moves @ share)  # half a step, so that cycles come to rest as well
+            if np.abs(share - before).max() < AT_REST:
+                break
         yield len(inside), float(share @ (sums[inside] / leaving[inside])), float(kept.std() / math.sqrt(len(kept)))
 
 

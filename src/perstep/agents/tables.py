@@ -111,6 +111,8 @@ class TabularAgent(Agent):
         if not self._control:
             return polars.DataFrame({**columns, "value": scores[:, 0]})
         actions = getattr(self.mdp, "actions", range(self.num_actions))
+        if len({str(name) for name in actions}) < len(actions):  # names that are the same as text, such as 1 and "1"
+            actions = range(self.num_actions)
         best = scores.argmax(axis=1)
         columns["action"] = best if isinstance(actions, range) else [str(actions[a]) for a in best]
         return polars.DataFrame({**columns, **{f"value_{name}": scores[:, a] for a, name in enumerate(actions)}})
@@ -207,6 +209,10 @@ class TabularAgent(Agent):
         states, actions, next_states, _ = memory.places[:filled].T
         best = scores.argmax(axis=1)[states] == actions
         return states[best], next_states[best], memory.rewards[:filled][best]
+
+    def _place_now(self) -> int | None:
+        memory = self._run.memory
+        return int(memory.places[(memory.cursor[0] - 1) % len(memory.rewards), 2]) if memory.cursor[0] else None
 
     def _level_of_values(self) -> tuple[float, float]:
         return float(self._run.table.scores.mean()), float(self._run.table.values.std())

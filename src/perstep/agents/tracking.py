@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import uuid
@@ -82,7 +83,9 @@ class WandbLog:
         self.id = id or uuid.uuid4().hex[:8]
         quiet = wandb.Settings(console="off", silent=True)  # the terminal belongs to the view of the run
         try:
-            self.run: Any = wandb.init(project=project, id=self.id, resume="allow", settings=quiet, **settings)
+            arguments = {"resume": "allow", "reinit": "create_new", "settings": quiet}
+            arguments |= {**settings, "project": project, "id": self.id}
+            self.run: Any = wandb.init(**arguments)
         except wandb.Error as error:
             raise RuntimeError(
                 f"Weights & Biases could not start a run: {error}. Use `wandb login`, or set WANDB_MODE=offline and send the run "
@@ -136,7 +139,7 @@ class Tracker:
         if not isinstance(begin, int):
             self._last, begin = totals(begin), begin.steps
         elif begin == 0:
-            self._last = Totals(time.monotonic(), 0, 0.0, 0.0, 0.0)
+            self._last = Totals(math.nan, 0, 0.0, 0.0, 0.0)  # nobody knows when it began
         self._written: int = begin
 
     @property
@@ -237,10 +240,9 @@ def since(last: Totals | None, now: Totals) -> dict[str, float]:
     if last is None or now.steps <= last.steps:
         return {}
     steps = now.steps - last.steps
-    numbers = {
-        "reward_rate": (now.rewards - last.rewards) / steps,
-        "steps_per_second": steps / max(now.time - last.time, 1e-9),
-    }
+    numbers = {"reward_rate": (now.rewards - last.rewards) / steps}
+    if now.time > last.time:
+        numbers["steps_per_second"] = steps / (now.time - last.time)
     if now.episodes > last.episodes:
         numbers["episode_return"] = (now.returns - last.returns) / (now.episodes - last.episodes)
     return numbers

@@ -23,7 +23,7 @@ from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.motion import Motion, compiled_world
 from perstep.environments.spaces import flattened
-from perstep.environments.world_state import WATCHING, kind, restore, snapshot, time_limit
+from perstep.environments.world_state import FOLLOWING, WATCHING, kind, kinds, restore, snapshot, time_limit
 from perstep.errors import UnknownName
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.randomness import make_generator
@@ -178,7 +178,8 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
         return {}, {"kind": "gymnasium", "name": name, "spaces": spaces, "resumes": FRESH}
     spec = world.env.spec
     about: dict[str, Any] = {"kind": "gymnasium", "name": str(world.env.unwrapped), "spaces": spaces}
-    if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs):
+    follows = FOLLOWING in kinds(world.env)  # a policy is in no file: the world has to be given again
+    if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs) and not follows:
         about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": time_limit(world.env) or -1}
     if world.adaptive_cost is not None and world.adaptive_cost.only_reward is not None:
         only = world.adaptive_cost.only_reward
@@ -200,7 +201,7 @@ NOT_OF_THE_WORLD = ("render_mode", "num_envs", "vectorization_mode", "vector_kwa
 def name_of_world(opened: Opened, env: Any) -> str:
     """The id of a world with its settings; of a finite MDP its name and sizes. Wrappers do not count."""
     inner = getattr(env, "unwrapped", None)
-    if (mdp := opened.mdp or getattr(inner, "mdp", None)) is not None:
+    if isinstance(mdp := opened.mdp or getattr(inner, "mdp", None), FiniteMDP):
         return f"{mdp.name or 'a finite MDP'} ({mdp.num_states} states, {mdp.num_actions} actions)"
     if inner is None:
         return opened.absent.name if opened.absent else "a world without a name"
@@ -212,6 +213,7 @@ def name_of_world(opened: Opened, env: Any) -> str:
 
 NAMED = ("states", "actions")
 MOST_NAMES = 100_000  # that are kept in a file
+LONGEST_NAMES = 10**7  # bytes of all of them
 
 
 def _names(named: Any) -> list[Any] | None:
@@ -229,9 +231,11 @@ def _names(named: Any) -> list[Any] | None:
     if isinstance(named, range) or len(named) > MOST_NAMES:
         return None
     try:
-        return [plain(name) for name in named]
-    except TypeError:
+        found = [plain(name) for name in named]
+        text = json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError):
         return None
+    return found if len(text) <= LONGEST_NAMES else None
 
 
 def _named(names: Any, count: int) -> list[Any]:

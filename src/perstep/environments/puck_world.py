@@ -6,6 +6,7 @@ A task without an end, not one of the paper. The target jumps with a small proba
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any, NamedTuple, final
 
 import gymnasium
@@ -185,6 +186,9 @@ def bounds(p: PuckParameters) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def _check(p: PuckParameters) -> None:
+    for name, value in p._asdict().items():
+        if not isinstance(value, Real):
+            raise TypeError(f"{name} must be a number, got {value!r}.")
     if not (math.isfinite(p.push) and p.push > 0):
         raise ValueError(f"push must be a positive number, got {p.push}.")
     if not 0 <= p.damping < 1:

@@ -12,6 +12,7 @@ import numpy as np
 LONGEST = 2**62  # steps that can be counted
 TIME_LIMIT = "gymnasium.wrappers.common:TimeLimit"
 TELEPORT = "perstep.environments.wrappers:Teleport"
+FOLLOWING = "perstep.environments.wrappers:FollowPolicy"
 
 # For each class, the attributes that change from step to step. The state of a class that is not listed is unknown.
 CHANGING: dict[str, tuple[str, ...]] = {
@@ -23,7 +24,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
     TIME_LIMIT: ("_elapsed_steps",),
     TELEPORT: (),
-    "perstep.environments.wrappers:FollowPolicy": ("observation",),
+    FOLLOWING: ("observation",),
     "perstep.environments.gym_env:FiniteMDPEnv": ("state",),
     "perstep.environments.pendulum:PendulumEnv": ("state",),
     "perstep.environments.puck_world:PuckWorldEnv": ("state",),

@@ -4,6 +4,7 @@ follow a given policy, for its prediction."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, final
 
 import gymnasium
@@ -50,7 +51,14 @@ class FollowPolicy(gymnasium.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any] | str, policy: Any) -> None:
-        super().__init__(gymnasium.make(env) if isinstance(env, str) else env)
+        made = gymnasium.make(env) if isinstance(env, str) else env
+        _refuse_vector(made)
+        if not isinstance(made, gymnasium.Env):
+            raise TypeError(
+                f"A world must be a Gymnasium environment or its id, got {type(made).__name__}. In a FiniteMDP, "
+                "perstep.TDLearning(mdp, policy) predicts."
+            )
+        super().__init__(made)
         if callable(getattr(policy, "predict", None)):
             self._choose: Callable[[Any], Any] = lambda observation: policy.predict(observation, deterministic=True)[0]
         elif callable(policy):
@@ -88,10 +96,11 @@ class FollowPolicy(gymnasium.Wrapper[Any, Any, Any, Any]):
                     raise ValueError(f"The policy must return probabilities, which have the sum 1, got {chances}.")
                 drawn = np.searchsorted(np.cumsum(chances), self.unwrapped.np_random.random(), side="right")
                 return int(space.start) + min(int(drawn), int(np.flatnonzero(chances)[-1]))
-            if np.shape(chosen) == () and chosen == int(chosen):
-                chosen = int(chosen)
+            if isinstance(chosen, Real | np.ndarray) and np.ndim(chosen) == 0 and float(chosen).is_integer():  # type: ignore[arg-type]
+                chosen = int(float(chosen))
         if not space.contains(chosen):
-            raise ValueError(f"The policy must return an action of {space}, got {chosen!r}.")
+            hint = " If it is the predict of an agent, give the agent itself." if isinstance(chosen, tuple) else ""
+            raise ValueError(f"The policy must return an action of {space}, got {chosen!r}.{hint}")
         return chosen
 
 

@@ -131,7 +131,7 @@ def all_worlds(folder: Path) -> pl.DataFrame:
 
 
 def sensitivity(folder: Path) -> pl.DataFrame:
-    """One row per algorithm: the mean over worlds of the score with the best, the middle and the worst setting of the grid, each
+    """One row per algorithm: the median over worlds of the score with the best, the middle and the worst setting of the grid, each
     world's own, in the runs that choose."""
     tried = everything(folder).filter(pl.col("seed") < REPORTED)
     each = tried.group_by("algorithm", "world", "setting", maintain_order=True).agg(pl.col("score").mean())

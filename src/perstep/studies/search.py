@@ -152,7 +152,7 @@ def _proposals(study: UserStudy) -> Any:
             if repeated == REPETITIONS:
                 repeated = 0
                 if (untried := next(_untried(axes, study, seen), None)) is None:
-                    return  # a range of so few whole numbers that all were tried
+                    return  # what Optuna finds promising in the ranges was tried
                 optimizer.enqueue_trial(untried)
             continue
         repeated = 0

@@ -87,11 +87,11 @@ def train(
         if not finished:
             with contextlib.ExitStack() as opened:
                 logs: list[Log] = []
-                if tensorboard:
-                    logs.append(TensorBoardLog(folder, agent.steps))
-                if wandb is not None:
+                if wandb is not None:  # first, since it may fail
                     logs.append(online := _wandb_log(wandb, run, spec))
                     say(f"Weights & Biases: {online.place}")
+                if tensorboard:
+                    logs.append(TensorBoardLog(folder, agent.steps))
                 events = None
                 if logs:
                     events = opened.enter_context(Tracker(logs, max(1, steps // MAX_EVENTS), agent))
@@ -116,8 +116,8 @@ def train(
 
 def _wandb_log(project: str, run: RunFolder, spec: RunSpec) -> WandbLog:
     """The run of Weights & Biases that the record names, or a new one, whose id the record keeps from now on."""
-    kept = run.record.get("wandb") or {}
-    known = kept.get("id") if kept.get("project") == project else None
+    kept = run.record.get("wandb")
+    known = kept.get("id") if isinstance(kept, dict) and kept.get("project") == project else None
     log = WandbLog(project, known, name=run.folder.name, dir=str(run.folder), config=spec.to_json())
     run.update_record(wandb={"project": project, "id": log.id})
     return log
