@@ -13,11 +13,11 @@ from perstep.agents.worlds import make
 from perstep.config import count
 from perstep.distribution import Floats
 from perstep.environments import FiniteMDP, FiniteMDPEnv
+from perstep.environments.answers import first_observation, whole_step
 from perstep.environments.exact import end_components, fewest_steps, returns_under_every_policy, strongly_connected
 from perstep.environments.outcomes import transition_matrix
 from perstep.environments.spaces import discrete_actions
 from perstep.environments.world_state import restore, snapshot, time_limit
-from perstep.interaction.gymnasium_worlds import first_observation, whole_step
 from perstep.interaction.vector_worlds import DISABLED, NEXT_STEP, SAME_STEP, autoreset_mode, is_vector
 
 DIAMETER_UP_TO = 100  # states

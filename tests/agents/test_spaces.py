@@ -152,6 +152,8 @@ def test_habits_of_old_gym_are_named(kind, sentence):
     agent = perstep.QLearning(kind(spaces.Discrete(4), spaces.Discrete(4), int), **SMALL)
     with pytest.raises(TypeError, match=sentence):
         agent.learn(10)
+    with pytest.raises(TypeError, match=sentence):  # also where a wrapper of Gymnasium flattens observations
+        perstep.TileQ(kind(NUMBERS, spaces.Discrete(4), halves), **SMALL).learn(10)
 
 
 def test_a_world_that_is_no_gymnasium_environment_is_told_what_to_inherit():
@@ -160,6 +162,8 @@ def test_a_world_that_is_no_gymnasium_environment_is_told_what_to_inherit():
 
     with pytest.raises(TypeError, match=r"inherit from gymnasium.Env; for a world of the old gym package use shimmy"):
         perstep.QLearning(Old())
+    with pytest.raises(TypeError, match=r"Give an object of the class: Guess\(\)"):
+        perstep.QLearning(Guess)
 
 
 # --- A world that somebody else moves

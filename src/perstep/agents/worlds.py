@@ -87,6 +87,8 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
             " Let its class inherit from gymnasium.Env; for a world of the old gym package use shimmy: "
             "gymnasium.make('GymV21Environment-v0', env=world)."
         )
+        if isinstance(env, type):
+            hint = f" Give an object of the class: {env.__name__}()."
         raise TypeError(
             f"A world must be a Gymnasium environment, its id or a perstep.FiniteMDP, got {type(env).__name__}."
             f"{hint if old else ''}"

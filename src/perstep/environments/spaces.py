@@ -133,6 +133,8 @@ def flattened(env: Any) -> Any:
     from gymnasium.wrappers import FlattenObservation
     from gymnasium.wrappers.vector import FlattenObservation as FlattenObservations
 
+    from perstep.environments.answers import WholeAnswers
+
     vector = isinstance(env, VectorEnv)
     space = env.single_observation_space if vector else env.observation_space
     if not isinstance(space, spaces.Dict | spaces.Tuple | spaces.MultiDiscrete):
@@ -142,7 +144,7 @@ def flattened(env: Any) -> Any:
             f"Observations that are flattened must have a fixed number of numbers, but this world has {space}. Give its graphs, "
             "sequences and texts a fixed length, with a gymnasium.ObservationWrapper."
         )
-    return FlattenObservations(env) if vector else FlattenObservation(env)
+    return FlattenObservations(env) if vector else FlattenObservation(WholeAnswers(env))
 
 
 def as_flat(env: Any, observation: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.budget import claim
+from perstep.environments.answers import first_observation, whole_step
 from perstep.environments.world_state import fingerprint, kinds
 from perstep.interaction.behaviour import AdaptiveCost, Ends, finite
 
@@ -142,33 +143,3 @@ def moved(env: Any, left_as: int | None) -> bool:
         stacklevel=6,
     )
     return True
-
-
-def whole_step(result: Any) -> Any:
-    """What a step returned, refused where it is not Gymnasium's five values."""
-    if isinstance(result, tuple) and len(result) == 5:
-        return result
-    got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
-    raise TypeError(
-        f"step() must return (observation, reward, terminated, truncated, info), got {got}. The four values of old gym have one "
-        "`done`: return terminated (a true end) and truncated (a time limit) instead, or, for a world of the old package, use "
-        "shimmy: gymnasium.make('GymV21Environment-v0', env=world)."
-    )
-
-
-def first_observation(env: Any, seed: int | None) -> Any:
-    """The first observation of an episode."""
-    try:
-        result = env.reset(seed=seed)
-    except TypeError as error:
-        if "unexpected keyword argument 'seed'" not in str(error):
-            raise
-        raise TypeError(
-            "reset() must take a seed, as in def reset(self, *, seed=None, options=None), but this world's does not. Add it, and "
-            "call super().reset(seed=seed), so that a run can be repeated."
-        ) from error
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
-        return result[0]
-    raise TypeError(
-        f"reset() must return (observation, info) with a dictionary as info, got {result!r}. Return observation, {{}} in the world."
-    )
