@@ -53,3 +53,10 @@ def test_networks_too(tmp_path):
     agent = perstep.DeepQ("CartPole-v1", hidden=(8,), replay_capacity=200).learn(50)
     agent.save(tmp_path / "a.safetensors", card=True, replay=False)
     assert "`hidden` | `(8,)`" in (tmp_path / "a.safetensors.md").read_text(encoding="utf-8")
+
+
+def test_the_card_says_when_a_world_must_be_given():
+    followed = perstep.FollowPolicy("MountainCar-v0", lambda observation: 2)
+    assert "env=your_world" in perstep.ActorCritic(followed, seed=0).learn(100).card()
+    assert "env=your_world" not in perstep.ActorCritic("MountainCar-v0", seed=0).learn(100).card()
+    assert "env=your_world" not in perstep.QLearning("perstep/TwoLoop-v0", seed=0).learn(100).card()

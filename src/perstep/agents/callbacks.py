@@ -27,7 +27,8 @@ class EveryCallback(ABC):
         """Refuse an environment, and names of other libraries, before Python does so without a hint."""
         if given and hasattr(given[0], "step"):
             raise TypeError(
-                f"{cls.__name__} needs no environment, the agent's own is copied: give the steps between two calls."
+                f"{cls.__name__} needs no environment: it evaluates in a copy of the agent's own, if that has an id. Give "
+                "the steps between two calls."
             )
         known = inspect.signature(cls).parameters
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())

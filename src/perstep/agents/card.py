@@ -9,6 +9,7 @@ import warnings
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from perstep.agents.worlds import describe
 from perstep.algorithms import ALGORITHMS, Algorithm
 from perstep.citations import cite
 from perstep.distribution import Distribution, ThinTail
@@ -23,7 +24,8 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
     row = algorithm_of(agent)
     name = row.name if row is not None else f"{type(agent).__name__} with the rule {agent.config.rule}"
     source = f" ({row.source})" if row is not None else ""
-    given = "" if agent.mdp is not None or "/" in agent.world_name or "-v" in agent.world_name else ", env=your_world"
+    _, world = describe(agent._opened, agent._world, agent._spaces())
+    given = "" if world["kind"] == "mdp" or "kwargs" in world else ", env=your_world"
     parts = [
         f"# {name} in {agent.world_name}",
         f"A `perstep.{type(agent).__name__}` with the rule `{agent.config.rule}`{source}, after {agent.steps:,} steps of learning. "
