@@ -97,16 +97,19 @@ class GymnasiumWorld:
             self.point, self.action = resume, action
 
     def _copy(self) -> Any:
-        """Another environment made in the same way; None where that is not known, as with a wrapper without a spec."""
+        """A world of the same kind, for an evaluation: made again from its spec, or copied with all its parts. None where neither can
+        be done, as with a world that holds a window, a file or a connection."""
         import gymnasium
 
-        if self.env.spec is None:
-            return None
         try:
             made = gymnasium.make(self.env.spec)
-        except (gymnasium.error.Error, ValueError, TypeError):
+            return next(env for env in (made, made.unwrapped) if kinds(env) == kinds(self.env))
+        except (gymnasium.error.Error, AttributeError, StopIteration, TypeError, ValueError):  # no spec, or not the whole of it
+            pass
+        try:
+            return copy.deepcopy(self.env)
+        except Exception:  # whatever the parts of somebody's world say to this
             return None
-        return next((env for env in (made, made.unwrapped) if kinds(env) == kinds(self.env)), None)
 
     def follow(
         self, choose: Callable[[Any], Any], num_steps: int, seed: int | None
