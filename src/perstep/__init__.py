@@ -114,9 +114,9 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and importlib.util.find_spec(f"perstep.{name}") is not None:
         found = importlib.import_module(f"perstep.{name}")
     else:
-        from perstep.habits import CLASSES
+        from perstep.habits import class_hint
 
-        hint = f" {CLASSES[name]}" if name in CLASSES else ""
+        hint = f" {found}" if (found := class_hint(name)) else ""
         raise AttributeError(f"perstep has no {name!r}.{hint} It has: {', '.join(__all__)}.")
     globals()[name] = found
     return found

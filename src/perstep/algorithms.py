@@ -15,6 +15,7 @@ from perstep.config import (
     TileQConfig,
 )
 from perstep.errors import unknown
+from perstep.habits import class_hint
 from perstep.rules import RULES, Rule
 
 
@@ -157,5 +158,5 @@ ALGORITHMS = {row.name: row for row in (*_cells(), *CORNERS)}
 def algorithm(name: str) -> Algorithm:
     """The algorithm with this name."""
     if name not in ALGORITHMS:
-        raise unknown("algorithm", name, ALGORITHMS)
+        raise unknown("algorithm", name, ALGORITHMS, hint=class_hint(name) or "`perstep list` shows them.")
     return ALGORITHMS[name]

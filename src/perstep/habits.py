@@ -48,8 +48,17 @@ LEARN_ARGUMENTS: Mapping[str, str] = {
 }
 """Arguments of `learn` elsewhere."""
 
+EVALUATE_ARGUMENTS: Mapping[str, str] = {
+    "n_eval_episodes": "A task that never ends has no episodes: evaluate(num_steps), whose episode_returns are those that ended.",
+    "env": "An agent evaluates in a copy of its own world; perstep.load(path, env=env) takes it to another one.",
+    "eval_env": "An agent evaluates in a copy of its own world; perstep.load(path, env=env) takes it to another one.",
+    "render": "perstep evaluate FILE --video film.gif records a video.",
+    "return_episode_rewards": "They are in the result: evaluate(num_steps).episode_returns.",
+}
+"""Arguments of an evaluation elsewhere."""
+
 CALLBACK_ARGUMENTS: Mapping[str, str] = {
-    "eval_env": "The agent evaluates in a copy of its own world, which needs an id: register it with gymnasium.register.",
+    "eval_env": "The agent evaluates in a copy of its own world: leave it out.",
     "n_eval_episodes": "A task that never ends has no episodes: num_steps is the length of an evaluation.",
     "n_eval_steps": "It is called num_steps.",
     "callback_on_new_best": "Look at callback.best in a callback of your own: learn(…, callback=[evaluating, mine]).",
@@ -73,6 +82,8 @@ METHODS: Mapping[str, str] = {
     "evaluate_policy": "agent.evaluate(num_steps) follows the policy for a budget of steps.",
     "export": "Tables and networks can be exported. The weights of tiles are in the file that save(path) writes, which the "
     "library safetensors reads.",
+    "action_values": "An actor-critic has no values of actions: policy(observation) are their probabilities, and "
+    "state_value(observation) is the value.",
     "train": "learn(num_steps) takes steps and learns from them.",
     "fit": "learn(num_steps) takes steps and learns from them.",
     "replay_buffer": "It is private; agent.config.replay_capacity is its size.",
@@ -91,6 +102,12 @@ CLASSES: Mapping[str, str] = {
     "SAC": "There are no continuous actions: wrap the world in gymnasium.wrappers.DiscretizeAction and use perstep.DeepQ(env).",
 }
 """Classes of other libraries."""
+
+
+def class_hint(name: str) -> str:
+    """What to use instead of an algorithm of another library, in whichever letters it is written; empty for other names."""
+    plain = name.upper().replace("-", "").replace("_", "")
+    return CLASSES.get(plain, "")
 
 
 def instead_of(name: str, known: Iterable[str]) -> str | None:

@@ -253,6 +253,19 @@ class TileCoder:
         return out
 
 
+def bounded(bound: float) -> bool:
+    """Whether a number bounds a range that tiles can cover."""
+    return abs(bound) < _NO_BOUND
+
+
+def no_bounds(dimension: str, low: float, high: float) -> ValueError:
+    """The error for a dimension without bounds."""
+    return ValueError(
+        f"low and high must be finite, but {dimension} spans {low} to {high}. Give as low= and high= the range "
+        f"that the coordinate really visits (points outside are clipped to it), or transform it first."
+    )
+
+
 def _bounds(low: Any, high: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The bounds as arrays (D,); a ValueError if they are not those of a box."""
     lower, upper = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
@@ -262,11 +275,8 @@ def _bounds(low: Any, high: Any) -> tuple[NDArray[np.float64], NDArray[np.float6
             f"{lower.shape} and {upper.shape}. Give for instance low=(-1.0, 0.0), high=(1.0, 5.0)."
         )
     for d, (a, b) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
-        if not (abs(a) < _NO_BOUND and abs(b) < _NO_BOUND):
-            raise ValueError(
-                f"low and high must be finite, but dimension {d} spans {a} to {b}. Give as low= and high= the range "
-                f"that the coordinate really visits (points outside are clipped to it), or transform it first."
-            )
+        if not (bounded(a) and bounded(b)):
+            raise no_bounds(f"dimension {d}", a, b)
         if a >= b:
             raise ValueError(f"low must be below high, but dimension {d} spans {a} to {b}. Exchange or widen them.")
     return lower, upper

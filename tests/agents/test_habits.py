@@ -23,6 +23,43 @@ def test_settings_of_other_libraries_are_known(settings, sentence):
         perstep.QLearning(two_loop(), **settings)
 
 
+def test_a_setting_of_another_learner_is_told_so():
+    with pytest.raises(ValueError, match="'batch_size': it is a setting of DeepQ"):
+        perstep.QLearning(two_loop(), batch_size=32)
+    with pytest.raises(ValueError, match="'buffer_size': replay_capacity is a setting of DeepQ and of QLearning"):
+        perstep.ActorCritic("CartPole-v1", buffer_size=100)
+    with pytest.raises(ValueError, match="'tilings': it is a setting of ActorCritic and of TileQ"):
+        perstep.QLearning(two_loop(), tilings=8)
+
+
+@pytest.mark.parametrize("name", ["ppo", "PPO", "a2c", "sac"])
+def test_algorithms_of_other_libraries_are_known(name):
+    with pytest.raises(
+        ValueError, match=f"There is no algorithm '{name}'. (Use perstep.ActorCritic|There are no continuous actions)"
+    ):
+        perstep.make_agent(name, "CartPole-v1")
+
+
+def test_arguments_of_evaluate_elsewhere_are_known():
+    agent = perstep.QLearning(two_loop())
+    with pytest.raises(TypeError, match="whose episode_returns are those that ended"):
+        agent.evaluate(n_eval_episodes=10)
+    with pytest.raises(TypeError, match="help"):
+        agent.evaluate(10, anything=1)
+    with pytest.raises(ValueError, match="num_steps must be a whole number of at least 1, got None"):
+        agent.evaluate()
+
+
+def test_what_is_no_callback_is_told_so():
+    agent = perstep.QLearning(two_loop())
+    with pytest.raises(TypeError, match=r"got the class EvalCallback. Make one: EvalCallback\("):
+        agent.learn(10, callback=perstep.EvalCallback)
+    with pytest.raises(TypeError, match=r"must be a function of the agent, .* got 3"):
+        agent.learn(10, callback=3)
+    with pytest.raises(ValueError, match="name of a project of Weights & Biases, got None"):
+        perstep.WandbCallback()
+
+
 @pytest.mark.parametrize("name", ["set_env", "get_parameters", "num_timesteps", "fit"])
 def test_methods_of_other_libraries_are_known(name):
     agent = perstep.QLearning(two_loop())

@@ -205,3 +205,22 @@ def test_a_vector_that_was_moved_is_noticed():
     vector.reset(seed=7)
     with pytest.warns(UserWarning, match="The world has moved"):
         agent.learn(10)
+
+
+@pytest.mark.parametrize("composed", [spaces.Dict, spaces.Tuple])
+def test_the_part_without_bounds_is_named(composed):
+    parts = [spaces.Discrete(3), spaces.Box(-np.inf, np.inf, (2,))]
+    seen = composed(parts) if composed is spaces.Tuple else composed(hour=parts[0], load=parts[1])
+    part = 1 if composed is spaces.Tuple else "'load'"
+    with pytest.raises(ValueError, match=f"dimension 0 of {part} spans -inf to inf"):
+        perstep.ActorCritic(Guess(seen, spaces.Discrete(4), int))
+
+
+def test_a_dict_needs_the_world_that_reads_it(tmp_path):
+    world = Guess(NUMBERS, spaces.Discrete(4), halves)
+    perstep.TileQ(world, tilings=2, **SMALL).learn(20).save(tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match=r"loaded without its world.*gymnasium\.spaces\.flatten"):
+        perstep.load(tmp_path / "a.safetensors").predict(halves(3))
+    with pytest.warns(UserWarning, match="fresh reset"):
+        loaded = perstep.load(tmp_path / "a.safetensors", env=Guess(NUMBERS, spaces.Discrete(4), halves))
+    assert world.action_space.contains(loaded.predict(halves(3))[0])

@@ -34,7 +34,7 @@ from perstep.config.checks import whole
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
 from perstep.forecast import Forecast
-from perstep.habits import LEARN_ARGUMENTS, METHODS
+from perstep.habits import EVALUATE_ARGUMENTS, LEARN_ARGUMENTS, METHODS
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.masses import MOST_DOUBLINGS, is_outgrown
@@ -384,13 +384,18 @@ class Agent(ABC):
             """Only for what an agent has not got: the sentence for a name of another library."""
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}. {METHODS.get(name, '')}".rstrip())
 
-    def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
+    def evaluate(
+        self, num_steps: float | None = None, deterministic: bool = False, seed: int | None = None, **elsewhere: Never
+    ) -> Evaluation:
         """Follow the current policy for a budget of steps without learning. `deterministic`: no exploration. `seed`: for the
         actions and the world; by default that of the agent.
 
-        A Gymnasium world is made a second time from its id and settings. Where that is not possible, the agent's own world is
-        used, and learning then goes on from a fresh reset.
+        A Gymnasium world is made a second time from its id and settings, or copied. Where neither is possible, the agent's own
+        world is used, and learning then goes on from a fresh reset.
         """
+        for name in elsewhere:
+            hint = EVALUATE_ARGUMENTS.get(name, "See help(agent.evaluate).")
+            raise TypeError(f"evaluate has no argument {name!r}. {hint}")
         num_steps = whole("num_steps", num_steps, 1, LONGEST_EVALUATION)
         seed = None if seed is None else count("seed", seed, 0)
         generator = make_generator(self.config.seed if seed is None else seed, 2)

@@ -27,8 +27,8 @@ class EveryCallback(ABC):
         """Refuse an environment, and names of other libraries, before Python does so without a hint."""
         if given and hasattr(given[0], "step"):
             raise TypeError(
-                f"{cls.__name__} needs no environment: it evaluates in a copy of the agent's own, if that has an id. Give "
-                "the steps between two calls."
+                f"{cls.__name__} needs no environment: it evaluates in a copy of the agent's own. Give the steps between two "
+                "calls."
             )
         known = inspect.signature(cls).parameters
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
@@ -175,8 +175,12 @@ class WandbCallback(TrackingCallback):
     such as entity, name, tags, dir or mode="offline".
     """
 
-    def __init__(self, project: str, every: int = 1000, *, id: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self, project: str | None = None, every: int = 1000, *, id: str | None = None, **settings: Any
+    ) -> None:
         super().__init__(every)
+        if not isinstance(project, str) or not project:
+            raise ValueError(f"project must be the name of a project of Weights & Biases, got {project!r}.")
         wandb_module()  # now, so that it is missed before the agent learns
         self.project, self.id, self.settings = project, id, settings
 
@@ -189,8 +193,12 @@ class WandbCallback(TrackingCallback):
 
 def callbacks_of(given: Callback | Iterable[Callback] | None) -> list[Callback]:
     """One callback, several, or none, as a list."""
-    found = [] if given is None else [given] if callable(given) else list(given)
+    found = [] if given is None else list(given) if isinstance(given, Iterable) and not callable(given) else [given]
     for callback in found:
+        if isinstance(callback, type):
+            raise TypeError(
+                f"A callback must be an object, got the class {callback.__name__}. Make one: {callback.__name__}(…)."
+            )
         if not callable(callback):
             hint = " Those of Stable-Baselines3 work with its own agents only." if hasattr(callback, "on_step") else ""
             raise TypeError(

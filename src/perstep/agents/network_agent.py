@@ -13,7 +13,7 @@ import warnings
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Never, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_orde
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce, compiled
 from perstep.config import DeepQConfig, count
+from perstep.config.checks import whole
 from perstep.deep.observations import Observations, observations_of
 from perstep.deep.replay import Replay
 from perstep.deep.stream import Stream, take_in
@@ -132,12 +133,14 @@ class NetworkAgent(Agent):
         with storage.published(Path(path)) as draft:
             export(self._network, draft)
 
-    def evaluate(self, num_steps: int, deterministic: bool = False, seed: int | None = None) -> Evaluation:
+    def evaluate(
+        self, num_steps: float | None = None, deterministic: bool = False, seed: int | None = None, **elsewhere: Never
+    ) -> Evaluation:
         """As for every agent. A vector environment is used itself, and learning then goes on from a fresh reset."""
         with self._acting():  # with the same threads as learning, so that the bits are always the same
-            if self._vector_world is None:
-                return super().evaluate(num_steps, deterministic, seed)
-            count("num_steps", num_steps, 1)
+            if self._vector_world is None or elsewhere:
+                return super().evaluate(num_steps, deterministic, seed, **elsewhere)
+            num_steps = whole("num_steps", num_steps, 1)
             generator = make_generator(self.config.seed if seed is None else seed, 2)
             rewards, returns = self._vector_world.follow(
                 self._observations.keep, lambda points: self._choose(points, generator, deterministic), num_steps, seed

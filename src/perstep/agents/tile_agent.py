@@ -23,12 +23,12 @@ from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import TileConfig
 from perstep.environments.motion import Motion
-from perstep.environments.spaces import Numbering, as_flat, discrete_actions
+from perstep.environments.spaces import Numbering, as_flat, discrete_actions, part_name
 from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour, Ends
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
 from perstep.randomness import Generator, draw
-from perstep.tiles import TileCoder
+from perstep.tiles import TileCoder, bounded, no_bounds
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -197,6 +197,9 @@ class TileAgent(Agent):
             actions = Numbering.from_json(absent.spaces["actions"])
         else:
             low, high = box_bounds(env.observation_space, name)
+            endless = [d for d, span in enumerate(zip(low, high, strict=True)) if not all(map(bounded, span))]
+            if endless and config.low is None and config.high is None and self._opened.motion is None:
+                raise no_bounds(part_name(env, endless[0]), low[endless[0]], high[endless[0]])
             if (motion := self._opened.motion) is not None:  # whose bounds are finite
                 low, high = list(motion.low), list(motion.high)
             actions = discrete_actions(env.action_space, name)

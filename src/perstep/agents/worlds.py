@@ -139,7 +139,7 @@ def no_world(name: str) -> UnknownName:
         )
     return UnknownName(
         f"There is no world {name!r}.{meant} Give the id of a Gymnasium environment; one that my_world.py registers is "
-        f"my_world:{name.rpartition('/')[2]}. `perstep list` shows those of perstep."
+        f"my_world:{name}. `perstep list` shows those of perstep."
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from perstep import presets
 from perstep.config.checks import choice, count, number, switch
 from perstep.errors import UnknownName, unknown
-from perstep.habits import instead_of
+from perstep.habits import SETTINGS, instead_of
 from perstep.masses import FEWEST_ATOMS
 from perstep.policies import BOOTSTRAPS
 from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
@@ -275,11 +275,19 @@ class LearnerConfig:
         for name in settings:
             if name not in names:
                 owner = f"{cls.__name__.removesuffix('Config')} setting"
-                if (instead := instead_of(name, names)) is not None:
+                if (instead := instead_of(name, names) or cls._owner_of(name)) is not None:
                     raise UnknownName(f"There is no {owner} {name!r}: {instead}")
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
         choice("preset", settings.get("preset", presets.DEFAULT), presets.PRESETS)
         return cls(**cls.preset_settings(settings))
+
+    @staticmethod
+    def _owner_of(name: str) -> str | None:
+        """Whose setting a name is, ours or of another library; None if it is nobody's."""
+        ours = SETTINGS.get(name, name)
+        having = {row.__name__.removesuffix("Config"): row for row in _learners(LearnerConfig)}
+        owners = sorted(learner for learner, row in having.items() if ours in row.__dataclass_fields__)
+        return f"{'it' if ours == name else ours} is a setting of {' and of '.join(owners)}." if owners else None
 
     @classmethod
     def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
@@ -353,6 +361,12 @@ class ActionValueConfig(LearnerConfig):
                 f"reference must be 'mean', 'max' or a pair (observation, action), got {self.reference!r}."
             ) from error
         object.__setattr__(self, "reference", pair)
+
+
+def _learners(config: type[LearnerConfig]) -> list[type[LearnerConfig]]:
+    """The configs of the learners themselves: nothing is derived from them here, though flags of a command line may be."""
+    derived = [child for child in config.__subclasses__() if child.__module__.startswith("perstep.config")]
+    return [leaf for child in derived for leaf in _learners(child)] if derived else [config]
 
 
 def reads_average_from_values(rule: object) -> bool:

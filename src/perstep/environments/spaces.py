@@ -160,9 +160,30 @@ def as_flat(env: Any, observation: Any) -> Any:
     if composed:
         raise ValueError(
             f"An observation must be {'an array of numbers' if space is None else f'a point of {space}'}, got {observation!r}. "
-            "Give it as the world does, one at a time."
+            + (
+                "Give it as the world does, one at a time."
+                if env is not None
+                else "The agent was loaded without its world, which knows how to read it: perstep.load(path, env=env), or give "
+                "gymnasium.spaces.flatten(env.observation_space, observation)."
+            )
         )
     return observation
+
+
+def part_name(env: Any, place: int) -> str:
+    """Which part of a composed observation a number of the flattened one belongs to: "dimension 0 of 'load'"."""
+    from gymnasium import spaces
+    from gymnasium.wrappers import FlattenObservation
+
+    space = env.env.observation_space if isinstance(env, FlattenObservation) else None
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        inside = place
+        for name, part in parts:
+            if inside < spaces.flatdim(part):
+                return f"dimension {inside} of {name!r}"
+            inside -= spaces.flatdim(part)
+    return f"dimension {place}"
 
 
 def numbering(space: Any) -> Numbering | None:

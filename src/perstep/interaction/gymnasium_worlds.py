@@ -97,26 +97,26 @@ class GymnasiumWorld:
             self.point, self.action = resume, action
 
     def _copy(self) -> Any:
-        """A world of the same kind, for an evaluation: made again from its spec, or copied with all its parts. None where neither can
-        be done, as with a world that holds a window, a file or a connection."""
+        """A world of the same kind, for an evaluation: made again from its spec, or copied with all its parts. None where neither
+        can be done, as with a world that holds a window, a file or a connection."""
         import gymnasium
 
         try:
             made = gymnasium.make(self.env.spec)
             return next(env for env in (made, made.unwrapped) if kinds(env) == kinds(self.env))
-        except (gymnasium.error.Error, AttributeError, StopIteration, TypeError, ValueError):  # no spec, or not the whole of it
-            pass
+        except (gymnasium.error.Error, AttributeError, StopIteration, TypeError, ValueError):
+            pass  # there is no spec, or it does not tell all
         try:
             return copy.deepcopy(self.env)
         except Exception:  # whatever the parts of somebody's world say to this
             return None
 
     def follow(
-        self, choose: Callable[[Any], Any], num_steps: int, seed: int | None
+        self, choose: Callable[[Any], Any], num_steps: int, seed: int | None, *, in_copy: bool = True
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Take a budget of steps without learning, in a copy of the world if one can be made (otherwise learning goes on from a
         fresh reset). Returns all rewards, reset costs subtracted, and the returns of the episodes that ended."""
-        env = self._copy() or self.env
+        env = (self._copy() if in_copy else None) or self.env
         if env is self.env:  # whatever happens below, learning goes on from a reset
             self.point = self.action = None
         claim(8 * num_steps, f"an evaluation of {num_steps:,} steps", "Choose fewer steps.")

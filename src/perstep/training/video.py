@@ -48,7 +48,7 @@ def record_video(
     try:
         choose = agent._chooser(make_generator(seed, 2), deterministic)  # the generator of Agent.evaluate
         with agent._acting():
-            rewards, _ = GymnasiumWorld(recorder, agent._ends, seed).follow(choose, num_steps, seed)
+            rewards, _ = GymnasiumWorld(recorder, agent._ends, seed).follow(choose, num_steps, seed, in_copy=False)
     finally:
         recorder.close()
     rate = float(recorder.metadata.get("render_fps") or 20) / FRAME_EVERY[suffix]
@@ -124,8 +124,6 @@ def drawn_world(agent: Agent) -> Any:
 @final
 class FrameRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Keeps a frame at the start and after every `every` steps, whose longer side has at most `side` pixels."""
-
-    spec = None  # so that nobody copies this world: the copy would keep the frames instead
 
     def __init__(self, env: Any, every: int, side: int) -> None:
         super().__init__(env)
