@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import contextlib
 import json
 import os
 import random
@@ -73,7 +74,8 @@ class Nursery:
         pid = int(self._line())
         if select.select([self.process.stdout], [], [], seconds)[0]:
             return int(self._line())
-        os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself in this moment
+            os.killpg(pid, signal.SIGKILL)
         return None if int(self._line()) == -signal.SIGKILL else 0
 
     def _line(self) -> str:
