@@ -29,6 +29,7 @@ from perstep.rules import (
     value_of,
 )
 from perstep.tiles import Tiling, active_tiles
+from perstep.traces import KEPT, Traces, look_back, look_back_at_choices
 from perstep.units import ENDED, SEEN, return_unit
 
 Floats = NDArray[np.float64]
@@ -82,6 +83,7 @@ class LearnerState(NamedTuple):
     tiling: Tiling
     room: Room
     reference: Reference
+    traces: Traces
     optimism: float = 0.0  # how much the unknown is hoped to hold; 0 for no hope
     optimism_delay: float = 1.0  # where nothing ends: the number of steps after which hope begins to fall
     risk: Risk = Risk()
@@ -195,6 +197,7 @@ def scatter(matrix: Any, active: Any, step: Any, pull: Any) -> None:
 def enter(learner: Any, rule: Any, run: Any, point: Any) -> None:
     """Stand at a point that was not reached by a transition, such as the first one."""
     weights = run.weights
+    run.traces.clock[KEPT] = 0
     weights.clipped[0] += active_tiles(run.tiling, point, weights.active)
     gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
     if learner == TILE_Q and run.optimism > 0.0:
@@ -328,6 +331,9 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
     for k in range(weights.active.shape[0]):
         shared += weights.active[k] == room.next_active[k]
         weights.active[k] = room.next_active[k]
+    if run.traces.decay > 0.0:  # which moved more than that
+        gather_values(learner, rule, weights.critic, weights.active, room.numbers, room.scores)
+        shared = 0
     for c in range(weights.numbers.shape[0]):
         moved = shared if c == column else 0
         for j in range(pull.shape[0]):
@@ -348,6 +354,8 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     steps = steps_now(run.schedule, clock, clock, run.rewards.units, True)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
     scatter(weights.critic[0], weights.active, steps.value, run.work.pull)
+    if run.traces.decay > 0.0:
+        look_back(run.traces, weights.active, 0, weights.critic, steps.value * delta)
     error = delta
     if run.schedule.scale_free:
         error = in_units(delta, run)
@@ -359,6 +367,10 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     for a in range(chances.shape[0]):
         chances[a] = (1.0 if a == action else 0.0) - chances[a]  # ∇ ln π(A|S) on every active feature
     scatter(weights.actor, weights.active, scale, chances)
+    if run.traces.decay > 0.0:
+        look_back_at_choices(run.traces, chances, weights.actor, scale)
+        if masked:  # nothing after an end says anything about what was before it
+            run.traces.clock[KEPT] = 0
     arrive(ACTOR_CRITIC, rule, run, 0, steps.value)
     return delta
 
@@ -384,8 +396,14 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
     look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
     counts = run.schedule.average_scale > 0.0 and action == greedy(weights.scores)
     steps = steps_now(run.schedule, clock, clock, run.rewards.units, counts)
-    apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
+    if run.traces.decay > 0.0 and kind == GREEDY and action != greedy(weights.scores):
+        run.traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
+    delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
     scatter(weights.critic[action], weights.active, steps.value, run.work.pull)
+    if run.traces.decay > 0.0:
+        look_back(run.traces, weights.active, action, weights.critic, steps.value * delta)
+        if masked:
+            run.traces.clock[KEPT] = 0
     if run.optimism > 0.0:
         wear_off_pair(run, action, best if kind != EXPECTED else greedy(room.appeal))
     if run.reference.kind[0] != NO_REFERENCE:

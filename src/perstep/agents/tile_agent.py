@@ -29,6 +29,7 @@ from perstep.interaction.behaviour import NO_ACTION, Behaviour, Ends
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
 from perstep.randomness import Generator, draw
 from perstep.tiles import TileCoder, bounded, no_bounds
+from perstep.traces import new_traces
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -64,6 +65,13 @@ class TileAgent(Agent):
             self.tiles.arrays,
             linear.room(tilings, actions, n, learner),
             self._reference(),
+            new_traces(
+                config.trace_decay * config.discount,
+                actions if learner == linear.TILE_Q else 1,
+                self.tiles.num_features,
+                tilings,
+                0 if learner == linear.TILE_Q else actions,
+            ),
             config.optimism,
             config.optimism_delay,
             self._risk,

@@ -38,6 +38,8 @@ class TileConfig(LearnerConfig):
     """The number of features to hash into, where the full table is too large."""
     divide_by_tilings: bool = False
     """Whether the steps of values and policy are divided by the number of tilings; the paper's are not."""
+    trace_decay: float = 0.0
+    """λ of eligibility traces: an error δ also moves what was done k steps before, by (γλ)^k of it; 0 is the paper."""
     optimism: float = 0.0
     """How much the unknown is hoped to hold, as a multiple of what an end is worth where ends are good, or of the spread of
     returns where nothing ends. It needs scale_free. 0 is the paper."""
@@ -48,6 +50,7 @@ class TileConfig(LearnerConfig):
         super().__post_init__()
         self._number("huber", 0.0)
         self._number("optimism", 0.0)
+        self._number("trace_decay", 0.0, 1.0)
         self._number("optimism_delay", 0.0, above=True)
         self._count("tilings", 1)
         for name in ("tiles", "wrap", "low", "high"):  # files and command lines give lists, spaces give arrays
