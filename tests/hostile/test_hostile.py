@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -441,6 +443,80 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
     agent.write_bytes(b"")
     with pytest.raises(storage.BadFile, match=r"/agent\.safetensors is not a complete"):
         training.train(spec(), 400, tmp_path / "a", resume=True)
+
+
+# --- A full disk
+
+
+@pytest.fixture
+def largest_file():
+    """Lets no file grow beyond so many bytes, as on a full disk: `with largest_file(4096): …`."""
+    resource = pytest.importorskip("resource")
+
+    @contextlib.contextmanager
+    def limit(size):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limit
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_training_on_a_full_disk_says_so_and_goes_on_later(largest_file, tmp_path, capsys):
+    pytest.importorskip("tensorboard")
+    from perstep.cli import main
+
+    words = ["train", "d2-q", "FrozenLake-v1", "--num-quantiles", "5", "--steps", "400", "--checkpoint-every", "200"]
+    words += ["--evaluate-every", "200", "--evaluate-steps", "50", "--tensorboard", "--quiet", "--out"]
+    assert main([*words, str(tmp_path / "whole")]) == 0
+    whole = storage.read(tmp_path / "whole" / training.AGENT)
+    sizes = sorted({path.stat().st_size for path in (tmp_path / "whole").iterdir()})
+    assert sizes[-1] > 10_000
+    capsys.readouterr()
+    named = set()
+    for number, size in enumerate([0, 1, 50, 500, *(size - 1 for size in sizes), *range(2000, sizes[-1], 15_000)]):
+        out = tmp_path / str(number)
+        with largest_file(size):
+            assert main([*words, str(out)]) == 2
+        said = capsys.readouterr().err
+        assert re.fullmatch(r"perstep: \S.*File too large.*(Free some space, or c|C)hoose another folder.*\n", said)
+        named |= {path.name for path in (tmp_path / "whole").iterdir() if str(out / path.name) in said}
+        named |= {"events"} if "tfevents" in said else set()
+        assert not list(out.glob(".perstep-*"))
+        assert main([*words, str(out), "--resume"]) == 0
+        found = storage.read(out / training.AGENT)
+        assert all(found[0][name].tobytes() == whole[0][name].tobytes() for name in whole[0])
+        capsys.readouterr()
+    assert named >= {training.AGENT, training.RUN, training.EVALUATIONS, "events"}
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf"])
+def test_a_figure_on_a_full_disk(suffix, largest_file, tmp_path):
+    from matplotlib.figure import Figure
+
+    from perstep.figures.style import save
+
+    figure = Figure()
+    figure.subplots().plot([1, 2], [3, 4], label="β")
+    (whole,) = save(figure, tmp_path / "a", suffix)
+    for size in range(0, whole.stat().st_size, whole.stat().st_size // 25):
+        with (
+            largest_file(size),
+            pytest.raises(storage.DiskFull, match=rf"b\.{suffix} could not be written: File too large"),
+        ):
+            save(figure, tmp_path / "b", suffix)
+    assert [path.name for path in tmp_path.iterdir()] == [whole.name]
+
+
+def test_an_error_that_is_no_full_disk_stays_what_it_is(tmp_path):
+    with pytest.raises(KeyError, match="other"), storage.published(tmp_path / "a"):
+        raise KeyError("other")
+    with pytest.raises(FileNotFoundError), storage.published(tmp_path / "a"):
+        pass
 
 
 def test_a_link_stays_a_link(tmp_path):
