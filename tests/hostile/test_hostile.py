@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import stat
 import sys
 import threading
 import time
@@ -138,6 +139,15 @@ def test_numbers_that_would_stop_or_overflow(name, array, agents, tmp_path):
         perstep.load(tmp_path / "a.safetensors")
 
 
+@pytest.mark.parametrize("high", [1e-320, 5e-324, 1e-310])
+def test_a_file_with_intervals_too_narrow_for_their_tiles(high, agents, tmp_path):
+    arrays, metadata = agents["tiles"]
+    metadata = {**metadata, "config": {**metadata["config"], "low": [-3.15, 0.0], "high": [3.15, high]}}
+    storage.write(tmp_path / "a.safetensors", arrays, metadata)
+    with pytest.raises(storage.BadFile, match="far enough apart"):
+        perstep.load(tmp_path / "a.safetensors")
+
+
 def test_the_budget_is_raised_by_its_argument(agents, tmp_path):
     storage.write(tmp_path / "a.safetensors", *agents["table"])
     with pytest.raises(storage.BadFile, match="budget=…"):
@@ -262,6 +272,10 @@ def test_a_state_that_does_not_exist_is_no_index():
     agent = perstep.QLearning("FrozenLake-v1")
     with pytest.raises(IndexError, match="A state must be from 0 to 15"):
         agent._hooks.act(10**12)
+    for wrong in ((10**6, 0, 0), (0, -1, 0), (0, 0, 10**12)):
+        with pytest.raises(IndexError, match="A state must be from 0 to 15"):
+            agent._hooks.learn_then_act(wrong[0], 0, 1.0, wrong[1], False, wrong[2])
+    assert (agent.steps, hasattr(agent, "act"), hasattr(agent, "learn_then_act")) == (0, False, False)
 
 
 def test_claims_add_up(monkeypatch):
@@ -517,6 +531,19 @@ def test_an_error_that_is_no_full_disk_stays_what_it_is(tmp_path):
         raise KeyError("other")
     with pytest.raises(FileNotFoundError), storage.published(tmp_path / "a"):
         pass
+
+
+def test_the_name_of_a_published_file_is_on_the_disk(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+
+    def fsync(number):
+        synced.append(stat.S_ISDIR(os.fstat(number).st_mode))
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with storage.published(tmp_path / "a") as draft:
+        draft.write_text("whole")
+    assert synced == [False, True]  # the content before its name
 
 
 def test_a_link_stays_a_link(tmp_path):
