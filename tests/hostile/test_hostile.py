@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import sys
 import threading
@@ -626,18 +627,28 @@ class Lost(Exception):
     """Stands for an error of Ray."""
 
 
-def ray_with(alive, error=Lost):
+def ray_with(alive, error=Lost, head=""):
     def get(reference):
         raise error("gone")
 
     exceptions = SimpleNamespace(RayError=Lost, LocalRayletDiedError=type("Died", (Lost,), {}))
-    return SimpleNamespace(nodes=lambda: [{"Alive": each} for each in alive], get=get, exceptions=exceptions)
+    return SimpleNamespace(
+        nodes=lambda: [{"Alive": each} for each in alive],
+        get=get,
+        exceptions=exceptions,
+        get_runtime_context=lambda: SimpleNamespace(gcs_address=head),
+    )
 
 
 def test_a_cluster_without_machines_is_an_error():
     ray_engine._refuse_without_nodes(ray_with([False, True]))
     with pytest.raises(ConnectionError, match="All machines of the Ray cluster have died"):
         ray_engine._refuse_without_nodes(ray_with([False, False]))
+    with socket.socket() as nobody:  # bound and not listening: the head has died, and Ray does not know it yet
+        nobody.bind(("127.0.0.1", 0))
+        gone = ray_with([True], head=f"127.0.0.1:{nobody.getsockname()[1]}")
+        with pytest.raises(ConnectionError, match="All machines of the Ray cluster have died"):
+            ray_engine._refuse_without_nodes(gone)
     study = studies_of(SMALL, "s")[1][0]
     unit = Unit(index=0, study=study, setting=study.settings[0], seeds=(0,))
     assert ray_engine._rows(ray_with([True]), None, unit)[0]["error"] == "Lost: gone"
