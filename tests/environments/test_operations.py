@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from linear_programs import optimum_by_linear_program
 from perstep.environments import (
     inventory,
     long_chain,
@@ -99,6 +100,33 @@ def test_tandem_queue_moves_one_customer_at_a_time():
     assert mdp.transitions[5, 2, 5] == pytest.approx(1.0 - 0.25 - 0.28)  # the second is full: nobody moves on
     assert mdp.expected_rewards[4].tolist() == [-3.0, -3.5, -5.0]
     assert mdp.expected_rewards[6, 0] == -2.0 - 5.0
+
+
+def test_tandem_queue_with_admission():
+    mdp = tandem_queue(2, rejection_cost=10.0)  # actions 0 to 2 admit at each rate, 3 to 5 reject
+    assert mdp.transitions[4, 2, [7, 2, 3, 4]] == pytest.approx([0.25, 0.35, 0.28, 0.12])
+    assert mdp.transitions[4, 5, [7, 2, 3, 4]] == pytest.approx([0.0, 0.35, 0.28, 0.37])
+    # A customer arrives in a quarter of the steps, and is rejected by the controller or by a full queue.
+    assert mdp.expected_rewards[4] == pytest.approx([-3.0, -3.5, -5.0, -5.5, -6.0, -7.5])
+    assert mdp.expected_rewards[6, [0, 3]] == pytest.approx([-2.0 - 5.0 - 2.5, -2.0 - 5.0 - 2.5])
+    # If nobody is admitted, both queues become empty, and only the rejections cost.
+    assert mdp.evaluate(np.full(9, 5)).average_reward == pytest.approx(-2.0 - 0.25 * 10.0)
+    # Admission that costs nothing to refuse is never granted; where refusing is ruinous, it always is while there is room.
+    assert tandem_queue(4, rejection_cost=0.0).solve().average_reward == pytest.approx(0.0)
+    dear = tandem_queue(4, rejection_cost=1e4).solve().policy.reshape(5, 5)
+    assert (dear[:4] < 3).all()
+
+
+def test_tandem_queue_with_admission_against_linear_programming():
+    mdp = tandem_queue(4, rejection_cost=60.0)
+    solution = mdp.solve()
+    assert solution.proven
+    assert solution.average_reward == pytest.approx(optimum_by_linear_program(mdp), abs=1e-8)
+    gains = {name: mdp.evaluate(policy).average_reward for name, policy in mdp.heuristics.items()}
+    assert len(gains) == 4
+    assert max(gains.values()) <= solution.interval[1]
+    # The choice is worth something: who may reject earns more than who may not and pays the same for a full queue.
+    assert gains["the same, at most 4 inside"] > gains["fast while fewer than 3 wait behind"]
 
 
 def test_routing_by_hand():

@@ -279,6 +279,7 @@ def tandem_queue(
     second_service: float = 0.28,
     holding_costs: tuple[float, float] = (1.0, 2.0),
     full_cost: float = 5.0,
+    rejection_cost: float | None = None,
 ) -> FiniteMDP:
     """Two queues one behind the other; state = (customers in the first) · (capacity + 1) + (customers in the second).
 
@@ -287,38 +288,55 @@ def tandem_queue(
     with probability `first_service[action]` (not while the second is full), or one who leaves the second. A customer costs
     `holding_costs` per step, depending on the queue, the first server `service_costs[action]`, and a full first queue `full_cost`.
     Initially both queues are empty.
+
+    With a `rejection_cost` the controller also decides about admission: action = (rate) + (number of rates) · (1 to reject, 0 to
+    admit the customer who arrives in this step, if one does). A rejection, also by a full queue, costs `rejection_cost`.
     """
     at_least("capacity", capacity, 1)
     _equally_many("first_service", first_service, "service_costs", service_costs)
     total = arrival + max(first_service) + second_service
     probabilities("the rates and their largest sum", [arrival, *first_service, second_service, total])
     rate, cost = (np.asarray(each, dtype=np.float64) for each in (first_service, service_costs))
-    first, second, action = np.indices((capacity + 1, capacity + 1, rate.size))
-    comes = np.where(first < capacity, arrival, 0.0)
-    moves = np.where((first > 0) & (second < capacity), rate[action], 0.0)
+    decides = rejection_cost is not None
+    first, second, action = np.indices((capacity + 1, capacity + 1, rate.size * (1 + decides)))
+    speed, admits = action % rate.size, action < rate.size
+    enters = admits & (first < capacity)
+    comes = np.where(enters | decides, arrival, 0.0)
+    moves = np.where((first > 0) & (second < capacity), rate[speed], 0.0)
     leaves = np.where(second > 0, second_service, 0.0)
     probability = np.stack([comes, moves, leaves, 1.0 - comes - moves - leaves], axis=3)
     row = capacity + 1
     state = first * row + second
     # An event of probability 0 leads to the same state: its successor does not exist.
-    successors = np.stack([state + row, state - row + 1, state - 1, state], axis=3)
+    successors = np.stack([state + row * enters, state - row + 1, state - 1, state], axis=3)
     successors = np.where(probability > 0.0, successors, state[..., None])
-    rewards = -(holding_costs[0] * first + holding_costs[1] * second + cost[action] + full_cost * (first == capacity))
-    shape = (row * row, rate.size, 4)
+    rewards = -(holding_costs[0] * first + holding_costs[1] * second + cost[speed] + full_cost * (first == capacity))
+    rewards = rewards[..., None]
+    if rejection_cost is not None:
+        rewards = np.repeat(rewards, 4, axis=3)
+        rewards[..., 0] -= rejection_cost * ~enters
+    shape = (row * row, action.shape[2], 4)
     mdp = FiniteMDP.from_outcomes(
         probability.reshape(shape),
         successors.reshape(shape),
-        rewards.reshape(*shape[:2], 1),
+        rewards.reshape(*shape[:2], -1),
         initial=np.arange(row * row) == 0,
-        name=f"TandemQueue({capacity})",
+        name=f"TandemQueue({capacity}{', admission' if decides else ''})",
     )
     fastest, slowest = int(rate.argmax()), int(rate.argmin())
-    few = second[:, :, 0].ravel() < 3
-    waits = first[:, :, 0].ravel() > 0
+    ahead, behind = first[:, :, 0].ravel(), second[:, :, 0].ravel()
+    limited = np.where((behind < 3) & (ahead > 0), fastest, slowest)
     mdp.heuristics = {
         "always fast": np.full(row * row, fastest),
-        "fast while fewer than 3 wait behind": np.where(few & waits, fastest, slowest),
+        "fast while fewer than 3 wait behind": limited,
     }
+    if rejection_cost is not None:
+        # The cost of a customer's own waits, behind those ahead of it; that it delays others is not counted.
+        own = holding_costs[0] * (ahead + 1) / rate.max() + holding_costs[1] * (behind + 1) / second_service
+        mdp.heuristics |= {
+            "the same, at most 4 inside": limited + rate.size * (ahead + behind >= 4),
+            "the same, individual threshold": limited + rate.size * (own > rejection_cost),
+        }
     return mdp
 
 
