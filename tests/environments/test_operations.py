@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from linear_programs import optimum_by_linear_program
+from perstep.budget import TooLarge
 from perstep.environments import (
+    admission_control,
+    catch,
+    criss_cross,
+    garnet,
     inventory,
     long_chain,
     maintenance,
@@ -158,4 +163,26 @@ def test_routing_by_hand():
 )
 def test_impossible_numbers_are_refused_with_a_sentence(make, words):
     with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: tandem_queue(31_622, rejection_cost=1.0), "A tandem queue with 1,000,014,129 states needs 4,800"),
+        (lambda: routing(31_622), "Routing with 1,000,014,129 states"),
+        (lambda: service_queue(10**9), "A service queue with 1,000,000,001 states"),
+        (lambda: inventory(10**6), "An inventory with 1,000,001 states"),
+        (lambda: perishable_stock(10**4), "A perishable stock with 100,020,001 states"),
+        (lambda: maintenance(10**9), "A machine with 1,000,000,000 states"),
+        (lambda: river_swim(10**9), "RiverSwim with 1,000,000,000 states"),
+        (lambda: long_chain(10**9), "A chain with 1,000,000,000 states"),
+        (lambda: admission_control(10**9), "Admission control with 1,000,000,001 states"),
+        (lambda: criss_cross(999), "A criss-cross network with 1,000,000,000 states"),
+        (lambda: catch(10**5, 100), "Catch with 1,000,000,000 states"),
+        (lambda: garnet(10**9, 2, 2, seed=0), "A Garnet world with 1,000,000,000 states"),
+    ],
+)
+def test_a_billion_states_are_refused_with_a_sentence_before_any_array_is_made(make, words):
+    with pytest.raises(TooLarge, match=words):
         make()

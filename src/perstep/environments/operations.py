@@ -9,6 +9,7 @@ import numpy as np
 
 from perstep.distribution import Floats
 from perstep.environments.mdp import FiniteMDP
+from perstep.environments.outcomes import claim_outcomes
 
 RUN, REPAIR, REPLACE = 0, 1, 2
 LOW, HIGH = 0, 1
@@ -34,6 +35,7 @@ def service_queue(
     probabilities("arrival", [arrival])
     probabilities("service", service)
     _equally_many("service", service, "service_costs", service_costs)
+    claim_outcomes("a service queue", capacity + 1, len(service), 3)
     size, rate = np.arange(capacity + 1)[:, None], np.asarray(service, dtype=np.float64)[None, :]
     served = np.where(size > 0, rate, 0.0)
     up = np.where(size < capacity, arrival * (1.0 - served), 0.0)
@@ -78,6 +80,7 @@ def inventory(
     """
     at_least("capacity", capacity, 1)
     chances = _poisson(mean_demand)
+    claim_outcomes("an inventory", capacity + 1, capacity + 1, chances.size)
     stock, order, demand = np.indices((capacity + 1, capacity + 1, chances.size))
     full = np.minimum(stock + order, capacity)
     bought, left, sold = full - stock, np.maximum(full - demand, 0), np.minimum(full, demand)
@@ -181,6 +184,7 @@ def perishable_stock(
     """
     at_least("most", most, 1)
     chances = _poisson(mean_demand)
+    claim_outcomes("a perishable stock", (most + 1) ** 2, most + 1, chances.size)
     young, old, fresh, demand = np.indices((most + 1, most + 1, most + 1, chances.size))
     waste = np.maximum(old - demand, 0)
     after_old = np.maximum(demand - old, 0)
@@ -221,6 +225,7 @@ def maintenance(
     """
     at_least("num_conditions", num_conditions, 2)
     probabilities("wear, failure and their sum", [wear, failure, wear + failure])
+    claim_outcomes("a machine", num_conditions, 3, 3)
     condition, broken = np.arange(num_conditions), num_conditions - 1
     probability = np.zeros((num_conditions, 3, 3))
     probability[:, RUN] = (1.0 - wear - failure, wear, failure)
@@ -298,6 +303,7 @@ def tandem_queue(
     probabilities("the rates and their largest sum", [arrival, *first_service, second_service, total])
     rate, cost = (np.asarray(each, dtype=np.float64) for each in (first_service, service_costs))
     decides = rejection_cost is not None
+    claim_outcomes("a tandem queue", (capacity + 1) ** 2, rate.size * (1 + decides), 4)
     first, second, action = np.indices((capacity + 1, capacity + 1, rate.size * (1 + decides)))
     speed, admits = action % rate.size, action < rate.size
     enters = admits & (first < capacity)
@@ -357,6 +363,7 @@ def routing(
     """
     at_least("capacity", capacity, 1)
     probabilities("arrival, service and their sum", [arrival, *service, arrival + sum(service)])
+    claim_outcomes("routing", (capacity + 1) ** 2, 3, 4)
     fast, slow, action = np.indices((capacity + 1, capacity + 1, 3))
     row = capacity + 1
     state = fast * row + slow
