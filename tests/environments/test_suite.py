@@ -147,7 +147,7 @@ def test_the_same_bits_compiled_and_through_gymnasium(name: str) -> None:
         assert (place, reward) == (state, seen)
 
 
-@pytest.mark.parametrize("name", ["perstep/CrissCross-v0", "perstep/RedPillBluePill-v0", *ENDLESS])
+@pytest.mark.parametrize("name", [*FINITE, *ENDLESS])
 def test_saved_and_restored_it_has_the_same_future(name: str) -> None:
     env, other = small(name), small(name)
     env.reset(seed=3)
