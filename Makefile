@@ -30,7 +30,7 @@ test-bounds: $(VENV)/.dev ## run the tests of compiled code once with every inde
 fuzz: $(VENV)/.all ## read mutated agents, results and studies (ARGS="--files 1000"; docs/robustness.md)
 	$(BIN)/python tests/hostile/fuzz.py $(ARGS)
 
-torture: $(VENV)/.dev ## kill studies and trainings at random moments (ARGS="--kills 100"; docs/robustness.md)
+torture: $(VENV)/.dev ## kill studies and trainings at random moments (ARGS="--kills 100" or "--ray-nodes 10"; docs/robustness.md)
 	$(BIN)/python tests/hostile/torture.py $(ARGS)
 
 check: $(VENV)/.dev ## lint, formatting and types

@@ -6,6 +6,7 @@ Loading never executes code.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -34,10 +35,35 @@ PARSED = 30  # bytes of memory per character of JSON, at most about
 DRAFT = re.compile(r"\.perstep-[0-9a-f]{16}")  # folder of a file that is not yet published
 MARK = b"perstep-crc32="  # in the footer of a table, before its checksum
 NO_CHECKSUM = b"0" * 8
+FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}  # of a disk, or a quota
 
 
 class BadFile(ValueError):
     """A file whose content is not what its name or its place promises."""
+
+
+class DiskFull(OSError):
+    """A file that could not be written for want of space."""
+
+    def __str__(self) -> str:
+        return f"{self.filename} could not be written: {self.strerror}. Free some space, or choose another folder."
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file that could not be written because the disk is full.
+
+    Libraries fail once more when they close such a file, with errors of any kind, as matplotlib with an AttributeError.
+    """
+    try:
+        yield
+    except Exception as error:
+        first: BaseException | None = error
+        while first is not None and getattr(first, "errno", None) not in FULL:
+            first = first.__cause__ or first.__context__
+        if not isinstance(first, OSError) or isinstance(first, DiskFull):
+            raise
+        raise DiskFull(first.errno, first.strerror or "no space is left", os.fspath(path)) from error
 
 
 @contextlib.contextmanager
@@ -51,19 +77,18 @@ def published(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise IsADirectoryError(
             f"Expected the name of a file to write, got the folder {target}. Give the name of a file in it."
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = (
-        target.parent / f".perstep-{secrets.token_hex(8)}"
-    )  # also for what libraries leave beside the file they write
+    folder = target.parent / f".perstep-{secrets.token_hex(8)}"  # also for what libraries leave beside the file
     try:
-        folder.mkdir()
-        draft = folder / f"{target.name}.part"
-        yield draft
-        with open(draft, "rb+") as file:
-            os.fsync(file.fileno())
-        draft.chmod(0o666 & ~_umask())
-        os.replace(draft, target)
-        sync_folder(target.parent)
+        with writing(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+            draft = folder / f"{target.name}.part"
+            yield draft
+            with open(draft, "rb+") as file:
+                os.fsync(file.fileno())
+            draft.chmod(0o666 & ~_umask())
+            os.replace(draft, target)
+            sync_folder(target.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

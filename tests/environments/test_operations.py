@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from linear_programs import optimum_by_linear_program
+from perstep.budget import TooLarge
 from perstep.environments import (
+    admission_control,
+    catch,
+    criss_cross,
+    garnet,
     inventory,
     long_chain,
     maintenance,
@@ -101,6 +107,33 @@ def test_tandem_queue_moves_one_customer_at_a_time():
     assert mdp.expected_rewards[6, 0] == -2.0 - 5.0
 
 
+def test_tandem_queue_with_admission():
+    mdp = tandem_queue(2, rejection_cost=10.0)  # actions 0 to 2 admit at each rate, 3 to 5 reject
+    assert mdp.transitions[4, 2, [7, 2, 3, 4]] == pytest.approx([0.25, 0.35, 0.28, 0.12])
+    assert mdp.transitions[4, 5, [7, 2, 3, 4]] == pytest.approx([0.0, 0.35, 0.28, 0.37])
+    # A customer arrives in a quarter of the steps, and is rejected by the controller or by a full queue.
+    assert mdp.expected_rewards[4] == pytest.approx([-3.0, -3.5, -5.0, -5.5, -6.0, -7.5])
+    assert mdp.expected_rewards[6, [0, 3]] == pytest.approx([-2.0 - 5.0 - 2.5, -2.0 - 5.0 - 2.5])
+    # If nobody is admitted, both queues become empty, and only the rejections cost.
+    assert mdp.evaluate(np.full(9, 5)).average_reward == pytest.approx(-2.0 - 0.25 * 10.0)
+    # Admission that costs nothing to refuse is never granted; where refusing is ruinous, it always is while there is room.
+    assert tandem_queue(4, rejection_cost=0.0).solve().average_reward == pytest.approx(0.0)
+    dear = tandem_queue(4, rejection_cost=1e4).solve().policy.reshape(5, 5)
+    assert (dear[:4] < 3).all()
+
+
+def test_tandem_queue_with_admission_against_linear_programming():
+    mdp = tandem_queue(4, rejection_cost=60.0)
+    solution = mdp.solve()
+    assert solution.proven
+    assert solution.average_reward == pytest.approx(optimum_by_linear_program(mdp), abs=1e-8)
+    gains = {name: mdp.evaluate(policy).average_reward for name, policy in mdp.heuristics.items()}
+    assert len(gains) == 4
+    assert max(gains.values()) <= solution.interval[1]
+    # The choice is worth something: who may reject earns more than who may not and pays the same for a full queue.
+    assert gains["the same, at most 4 inside"] > gains["fast while fewer than 3 wait behind"]
+
+
 def test_routing_by_hand():
     mdp = routing(1)  # state = 2 · fast + slow
     assert mdp.transitions[0].argmax(axis=1).tolist() == [0, 0, 0]  # ties to the first: it stays or fills with 0.5
@@ -130,4 +163,26 @@ def test_routing_by_hand():
 )
 def test_impossible_numbers_are_refused_with_a_sentence(make, words):
     with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: tandem_queue(31_622, rejection_cost=1.0), "A tandem queue with 1,000,014,129 states needs 4,800"),
+        (lambda: routing(31_622), "Routing with 1,000,014,129 states"),
+        (lambda: service_queue(10**9), "A service queue with 1,000,000,001 states"),
+        (lambda: inventory(10**6), "An inventory with 1,000,001 states"),
+        (lambda: perishable_stock(10**4), "A perishable stock with 100,020,001 states"),
+        (lambda: maintenance(10**9), "A machine with 1,000,000,000 states"),
+        (lambda: river_swim(10**9), "RiverSwim with 1,000,000,000 states"),
+        (lambda: long_chain(10**9), "A chain with 1,000,000,000 states"),
+        (lambda: admission_control(10**9), "Admission control with 1,000,000,001 states"),
+        (lambda: criss_cross(999), "A criss-cross network with 1,000,000,000 states"),
+        (lambda: catch(10**5, 100), "Catch with 1,000,000,000 states"),
+        (lambda: garnet(10**9, 2, 2, seed=0), "A Garnet world with 1,000,000,000 states"),
+    ],
+)
+def test_a_billion_states_are_refused_with_a_sentence_before_any_array_is_made(make, words):
+    with pytest.raises(TooLarge, match=words):
         make()

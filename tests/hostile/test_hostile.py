@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import signal
+import socket
+import stat
 import sys
 import threading
 import time
@@ -136,6 +140,15 @@ def test_numbers_that_would_stop_or_overflow(name, array, agents, tmp_path):
         perstep.load(tmp_path / "a.safetensors")
 
 
+@pytest.mark.parametrize("high", [1e-320, 5e-324, 1e-310])
+def test_a_file_with_intervals_too_narrow_for_their_tiles(high, agents, tmp_path):
+    arrays, metadata = agents["tiles"]
+    metadata = {**metadata, "config": {**metadata["config"], "low": [-3.15, 0.0], "high": [3.15, high]}}
+    storage.write(tmp_path / "a.safetensors", arrays, metadata)
+    with pytest.raises(storage.BadFile, match="far enough apart"):
+        perstep.load(tmp_path / "a.safetensors")
+
+
 def test_the_budget_is_raised_by_its_argument(agents, tmp_path):
     storage.write(tmp_path / "a.safetensors", *agents["table"])
     with pytest.raises(storage.BadFile, match="budget=…"):
@@ -260,6 +273,10 @@ def test_a_state_that_does_not_exist_is_no_index():
     agent = perstep.QLearning("FrozenLake-v1")
     with pytest.raises(IndexError, match="A state must be from 0 to 15"):
         agent._hooks.act(10**12)
+    for wrong in ((10**6, 0, 0), (0, -1, 0), (0, 0, 10**12)):
+        with pytest.raises(IndexError, match="A state must be from 0 to 15"):
+            agent._hooks.learn_then_act(wrong[0], 0, 1.0, wrong[1], False, wrong[2])
+    assert (agent.steps, hasattr(agent, "act"), hasattr(agent, "learn_then_act")) == (0, False, False)
 
 
 def test_claims_add_up(monkeypatch):
@@ -443,6 +460,93 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
         training.train(spec(), 400, tmp_path / "a", resume=True)
 
 
+# --- A full disk
+
+
+@pytest.fixture
+def largest_file():
+    """Lets no file grow beyond so many bytes, as on a full disk: `with largest_file(4096): …`."""
+    resource = pytest.importorskip("resource")
+
+    @contextlib.contextmanager
+    def limit(size):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limit
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_training_on_a_full_disk_says_so_and_goes_on_later(largest_file, tmp_path, capsys):
+    pytest.importorskip("tensorboard")
+    from perstep.cli import main
+
+    words = ["train", "d2-q", "FrozenLake-v1", "--num-quantiles", "5", "--steps", "400", "--checkpoint-every", "200"]
+    words += ["--evaluate-every", "200", "--evaluate-steps", "50", "--tensorboard", "--quiet", "--out"]
+    assert main([*words, str(tmp_path / "whole")]) == 0
+    whole = storage.read(tmp_path / "whole" / training.AGENT)
+    sizes = sorted({path.stat().st_size for path in (tmp_path / "whole").iterdir()})
+    assert sizes[-1] > 10_000
+    capsys.readouterr()
+    named = set()
+    for number, size in enumerate([0, 1, 50, 500, *(size - 1 for size in sizes), *range(2000, sizes[-1], 15_000)]):
+        out = tmp_path / str(number)
+        with largest_file(size):
+            assert main([*words, str(out)]) == 2
+        said = capsys.readouterr().err
+        assert re.fullmatch(r"perstep: \S.*File too large.*(Free some space, or c|C)hoose another folder.*\n", said)
+        named |= {path.name for path in (tmp_path / "whole").iterdir() if str(out / path.name) in said}
+        named |= {"events"} if "tfevents" in said else set()
+        assert not list(out.glob(".perstep-*"))
+        assert main([*words, str(out), "--resume"]) == 0
+        found = storage.read(out / training.AGENT)
+        assert all(found[0][name].tobytes() == whole[0][name].tobytes() for name in whole[0])
+        capsys.readouterr()
+    assert named >= {training.AGENT, training.RUN, training.EVALUATIONS, "events"}
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf"])
+def test_a_figure_on_a_full_disk(suffix, largest_file, tmp_path):
+    from matplotlib.figure import Figure
+
+    from perstep.figures.style import save
+
+    figure = Figure()
+    figure.subplots().plot([1, 2], [3, 4], label="β")
+    (whole,) = save(figure, tmp_path / "a", suffix)
+    for size in range(0, whole.stat().st_size, whole.stat().st_size // 25):
+        with (
+            largest_file(size),
+            pytest.raises(storage.DiskFull, match=rf"b\.{suffix} could not be written: File too large"),
+        ):
+            save(figure, tmp_path / "b", suffix)
+    assert [path.name for path in tmp_path.iterdir()] == [whole.name]
+
+
+def test_an_error_that_is_no_full_disk_stays_what_it_is(tmp_path):
+    with pytest.raises(KeyError, match="other"), storage.published(tmp_path / "a"):
+        raise KeyError("other")
+    with pytest.raises(FileNotFoundError), storage.published(tmp_path / "a"):
+        pass
+
+
+def test_the_name_of_a_published_file_is_on_the_disk(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+
+    def fsync(number):
+        synced.append(stat.S_ISDIR(os.fstat(number).st_mode))
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with storage.published(tmp_path / "a") as draft:
+        draft.write_text("whole")
+    assert synced == [False, True]  # the content before its name
+
+
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "a.safetensors").symlink_to(tmp_path / "there" / "a.safetensors")
@@ -523,18 +627,28 @@ class Lost(Exception):
     """Stands for an error of Ray."""
 
 
-def ray_with(alive, error=Lost):
+def ray_with(alive, error=Lost, head=""):
     def get(reference):
         raise error("gone")
 
     exceptions = SimpleNamespace(RayError=Lost, LocalRayletDiedError=type("Died", (Lost,), {}))
-    return SimpleNamespace(nodes=lambda: [{"Alive": each} for each in alive], get=get, exceptions=exceptions)
+    return SimpleNamespace(
+        nodes=lambda: [{"Alive": each} for each in alive],
+        get=get,
+        exceptions=exceptions,
+        get_runtime_context=lambda: SimpleNamespace(gcs_address=head),
+    )
 
 
 def test_a_cluster_without_machines_is_an_error():
     ray_engine._refuse_without_nodes(ray_with([False, True]))
     with pytest.raises(ConnectionError, match="All machines of the Ray cluster have died"):
         ray_engine._refuse_without_nodes(ray_with([False, False]))
+    with socket.socket() as nobody:  # bound and not listening: the head has died, and Ray does not know it yet
+        nobody.bind(("127.0.0.1", 0))
+        gone = ray_with([True], head=f"127.0.0.1:{nobody.getsockname()[1]}")
+        with pytest.raises(ConnectionError, match="All machines of the Ray cluster have died"):
+            ray_engine._refuse_without_nodes(gone)
     study = studies_of(SMALL, "s")[1][0]
     unit = Unit(index=0, study=study, setting=study.settings[0], seeds=(0,))
     assert ray_engine._rows(ray_with([True]), None, unit)[0]["error"] == "Lost: gone"

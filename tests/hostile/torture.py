@@ -1,7 +1,8 @@
 """Kills studies and trainings at random moments until they end, and compares what is left: `make torture ARGS="--kills 100"`.
 
 Nothing may be lost (what was published stays), nothing done twice (a published file does not change), and at the end all bits are
-those of runs without a kill. The same --seed draws the same delays.
+those of runs without a kill. The same --seed draws the same delays. With --ray-nodes N, machines of a Ray cluster die instead, N of
+them, while studies run there; each is followed by a new one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import secrets
 import select
 import signal
 import subprocess
@@ -20,12 +22,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from perstep import storage
 
 SHARE = 0.3  # of the time of a whole run: a kill comes after this share of it at the latest
+RAY_STEPS = 15_000  # of a run on Ray: seconds, so that a machine is mostly lost inside of one
+BETWEEN_LOSSES = 4.0, 14.0  # seconds between two lost machines; a new one needs some of them to begin
+SOUND = "nothing lost, nothing done twice, same bits"
 
 STUDY = """algorithm: [d2-q, d3-q]
 world: {world}
@@ -129,13 +135,8 @@ def torture_study(nursery: Nursery, folder: Path, world: str, steps: int, kills:
     longest = SHARE * (time.monotonic() - begin)
     seen: dict[str, str] = {}
 
-    def check() -> None:
-        now = digests(killed)
-        if changed := [name for name, digest in seen.items() if now.get(name) != digest]:
-            raise SystemExit(f"Results were lost or made twice: {changed}")
-        seen.update(now)
-
-    times = kill_until_it_ends(nursery, ["sweep", str(file), "--out", str(killed)], kills, longest, rng, check)
+    words = ["sweep", str(file), "--out", str(killed)]
+    times = kill_until_it_ends(nursery, words, kills, longest, rng, lambda: check_published(killed, seen))
     if not same_tables(whole, killed):
         raise SystemExit(f"The results of {world} differ after {times} kills.")
     return times
@@ -164,13 +165,98 @@ def torture_training(
     return times
 
 
+class Machines:
+    """A Ray cluster on this machine: a head that does no work, and machines with one core that can be lost."""
+
+    def __init__(self, number: int) -> None:
+        # Before Ray is imported: its ports are open to everybody, so it asks for a token, which the commands below inherit.
+        os.environ |= {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
+        from ray.cluster_utils import Cluster
+
+        self._small = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
+        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **self._small})
+        self.address = self._cluster.address
+        self._started = 0
+        self._nodes = [self._another() for _ in range(number)]
+
+    def lose_one(self, rng: random.Random) -> None:
+        """End a machine and all its workers with SIGKILL, and start another one."""
+        self._cluster.remove_node(self._nodes.pop(rng.randrange(len(self._nodes))), allow_graceful=False)
+        self._nodes.append(self._another())
+
+    def close(self) -> None:
+        """End all machines."""
+        self._cluster.shutdown()
+
+    def _another(self) -> Any:
+        self._started += 1
+        # An address of its own, since a command connects to the machine that has its own address: the head.
+        return self._cluster.add_node(num_cpus=1, node_ip_address=f"127.0.1.{self._started % 250 + 1}", **self._small)
+
+
+def torture_ray(machines: Machines, sweep: list[str], folder: Path, losses: int, rng: random.Random) -> int:
+    """Run a study on a cluster whose machines die, `losses` at most; returns how many have died."""
+    seen: dict[str, str] = {}
+    times, words = 0, [*sweep, str(folder), "--engine", "ray", "--ray-address", machines.address]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while running.poll() is None:
+            try:
+                running.wait(rng.uniform(*BETWEEN_LOSSES))
+            except subprocess.TimeoutExpired:
+                if times < losses and seen:  # the study is under way
+                    machines.lose_one(rng)
+                    times += 1
+            check_published(folder, seen)
+    if running.returncode:
+        raise SystemExit(f"The study on Ray failed with exit code {running.returncode} after {times} lost machines.")
+    return times
+
+
+def check_published(folder: Path, seen: dict[str, str]) -> None:
+    """Stop if a result that was published is gone or has changed; `seen` holds those that were there before."""
+    now = digests(folder)
+    if changed := [name for name, digest in seen.items() if now.get(name) != digest]:
+        raise SystemExit(f"Results were lost or made twice: {changed}")
+    seen.update(now)
+
+
+def lose_machines(losses: int, rng: random.Random) -> None:
+    """Run a study on a cluster again and again until so many machines have died; its results must be those of a local run."""
+    begin, total, rounds = time.monotonic(), 0, 0
+    machines = Machines(2)
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            file, whole = Path(name) / "study.yaml", Path(name) / "whole"
+            file.write_text(STUDY.format(world="FrozenLake-v1", steps=RAY_STEPS))
+            sweep = [sys.executable, "-W", "ignore", "-m", "perstep.cli", "sweep", str(file), "--out"]
+            subprocess.run([*sweep, str(whole)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while total < losses:
+                rounds += 1
+                folder = Path(name) / str(rounds)
+                total += torture_ray(machines, sweep, folder, losses - total, rng)
+                if not same_tables(whole, folder):
+                    raise SystemExit(f"The results on Ray differ from the local ones after {total} lost machines.")
+                print(f"{total:,} lost machines over {rounds} studies, {time.monotonic() - begin:.0f} s", flush=True)
+    finally:
+        machines.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--per-run", type=int, default=12, help="kills of one study or training, at most")
+    parser.add_argument("--ray-nodes", type=int, default=0, help="let so many machines of a Ray cluster die instead")
     flags = parser.parse_args()
+    if flags.ray_nodes:
+        lose_machines(flags.ray_nodes, random.Random(flags.seed))
+        print(SOUND)
+        return 0
     nursery = Nursery()
     rng, begin, total, rounds = random.Random(flags.seed), time.monotonic(), 0, 0
     cases: list[Callable[[Path, int], int]] = [
@@ -194,7 +280,7 @@ def main() -> int:
             total += cases[rounds % len(cases)](Path(folder), min(flags.per_run, flags.kills - total))
         rounds += 1
         print(f"{total:,} kills over {rounds} studies and trainings, {time.monotonic() - begin:.0f} s", flush=True)
-    print("nothing lost, nothing done twice, same bits")
+    print(SOUND)
     return 0
 
 

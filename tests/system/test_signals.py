@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -85,6 +87,27 @@ def test_a_handler_that_python_cannot_restore_is_left_alone(monkeypatch: pytest.
     with deferred_signals() as received:
         assert received == []
     assert installed == []
+
+
+def test_a_handler_set_in_c_is_there_again(caught: list[int]) -> None:
+    if sys.platform == "win32":
+        pytest.skip("There is no sigaction.")
+    library = ctypes.CDLL(None)
+    called: list[int] = []
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(called.append)
+    library.signal(int(signal.SIGTERM), handler)  # behind the back of Python
+    assert signal.getsignal(signal.SIGTERM) is not None
+    with deferred_signals() as received:
+        signal.raise_signal(signal.SIGTERM)
+        assert (received, called) == ([signal.SIGTERM], [])
+        signal.raise_signal(signal.SIGTERM)
+        assert called == [signal.SIGTERM]  # a second one acts at once
+    raise_again(received)
+    with abandoned_at_signals([]), restored_handlers():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.raise_signal(signal.SIGTERM)
+    assert called == 3 * [signal.SIGTERM]
+    assert caught == []
 
 
 def test_another_thread_defers_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -109,17 +110,18 @@ def test_they_change_nothing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(plain.all_action_values, watched.all_action_values)
 
 
+@pytest.mark.parametrize("clock", [1, 0, -1], ids=["forward", "in the same second", "set back"])
 @pytest.mark.parametrize("checkpoint_every", [400, 100_000], ids=["from a checkpoint", "from the beginning"])
 def test_a_killed_run_goes_on_without_holes_or_doubles(
-    checkpoint_every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint_every: int, clock: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(agent: perstep.Agent) -> None:
         if agent.steps > 700:
             raise Crash
 
     plan = EvaluationPlan(every=200, num_steps=50)
-    ticks = iter(range(10**9, 10**10))
-    monkeypatch.setattr(time, "time", lambda: next(ticks))  # no two files in the same second
+    ticks = itertools.count(2 * 10**9, clock)
+    monkeypatch.setattr(time, "time", lambda: next(ticks))
     with pytest.raises(Crash):
         training.train(
             FROZEN, 1000, tmp_path, tensorboard=True, evaluate=plan, checkpoint_every=checkpoint_every, watch=crash

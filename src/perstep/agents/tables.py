@@ -331,19 +331,25 @@ class TableHooks(AgentHooks):
         """An action for the world, chosen as the agent behaves while it learns."""
         agent = self._agent
         if not 0 <= point < agent.num_states:  # compiled code does not check indices
-            raise IndexError(f"A state must be from 0 to {agent.num_states - 1}, got {point!r}.")
+            raise self._outside(point)
         chosen = finite_worlds.act(agent._learner_number, agent._behaviour, agent._run, point, agent._generator)
         return agent._actions.point(int(chosen))
 
     def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
-        agent = self._agent
+        agent, states = self._agent, self._agent.num_states
+        if not (0 <= point < states and 0 <= next_point < states and 0 <= resume < states):
+            raise self._outside(point, next_point, resume)
         chosen = finite_worlds.LEARN_THEN_ACT[agent._learner_number](
             agent.config.rule_row.number, agent._behaviour, agent._run, agent._record,
             agent._generator, agent.steps, point, agent._actions.one(action), reward, next_point, masked, resume,
         )  # fmt: skip
         agent.steps += 1
         return agent._actions.point(int(chosen))
+
+    def _outside(self, *points: int) -> IndexError:
+        wrong = next(point for point in points if not 0 <= point < self._agent.num_states)
+        return IndexError(f"A state must be from 0 to {self._agent.num_states - 1}, got {wrong!r}.")
 
 
 @final

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import secrets
+import socket
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, final
 
@@ -15,6 +19,7 @@ from numpy.typing import NDArray
 
 from perstep.agents.evaluation import Evaluation
 from perstep.recording import EPISODES, RETURNS, REWARDS
+from perstep.storage import writing
 
 FLUSH_SECONDS = 10  # between two writes to the file of TensorBoard
 BUCKETS = 30  # of the histogram of the quantiles
@@ -41,11 +46,17 @@ class TensorBoardLog:
     """TensorBoard events in a folder. `begin`: the step of an agent that resumes; entries of later steps no longer count."""
 
     def __init__(self, folder: str | os.PathLike[str], begin: int = 0) -> None:
-        Event, SessionLog, EventFileWriter = tensorboard_classes()
+        Event, SessionLog, RecordWriter = tensorboard_classes()
         self._event: Any = Event
-        self._writer: Any = EventFileWriter(os.fspath(folder), flush_secs=FLUSH_SECONDS)
+        self._path = next_event_file(Path(folder))
+        with writing(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Not TensorBoard's own writer: its thread prints a traceback when the disk is full, and its clock alone names the file.
+            self._writer: Any = RecordWriter(open(self._path, "xb"))  # noqa: SIM115 (closed by `close`)
+        self._flushed = -math.inf
         start = SessionLog(status=SessionLog.START)  # TensorBoard then ignores all earlier events from this step on
-        self._writer.add_event(Event(wall_time=time.time(), step=begin + 1, session_log=start))
+        self._add(wall_time=time.time(), file_version="brain.Event:2")
+        self._add(wall_time=time.time(), step=begin + 1, session_log=start)
 
     def numbers(self, step: int, numbers: Mapping[str, float]) -> None:
         """Write numbers by name."""
@@ -58,17 +69,37 @@ class TensorBoardLog:
 
     def flush(self) -> None:
         """Write all pending events to the file."""
-        self._writer.flush()
+        with writing(self._path):
+            self._writer.flush()
+        self._flushed = time.monotonic()
 
     def close(self, failed: bool = False) -> None:
         """Write all pending events, and close the file."""
-        self._writer.close()
+        with writing(self._path):
+            self._writer.close()
 
     def _put(self, step: int, **value: Any) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        summary = Summary(value=[Summary.Value(**value)])
-        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
+        self._add(wall_time=time.time(), step=step, summary=Summary(value=[Summary.Value(**value)]))
+
+    def _add(self, **entries: Any) -> None:
+        with writing(self._path):
+            self._writer.write(self._event(**entries).SerializeToString())
+        if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+            self.flush()
+
+
+def next_event_file(folder: Path) -> Path:
+    """A new file for events, whose name is after those of all others there.
+
+    TensorBoard reads the files of a folder in the order of their names, which begin with a time: after the clock was set back, or
+    within the same second, it would drop the events of the later file as those of a run that has been resumed since.
+    """
+    found = (re.match(r"events\.out\.tfevents\.(\d{10})\b", path.name) for path in folder.glob("events.out.tfevents.*"))
+    last = max((int(match[1]) for match in found if match), default=0)
+    number = max(int(time.time()), last + 1)
+    return folder / f"events.out.tfevents.{number:010d}.{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
 
 
 @final
@@ -194,13 +225,13 @@ class Tracker:
 
 
 def tensorboard_classes() -> tuple[Any, Any, Any]:
-    """Event, SessionLog and EventFileWriter of TensorBoard; an error that says how to install it."""
+    """Event, SessionLog and RecordWriter of TensorBoard; an error that says how to install it."""
     try:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.record_writer import RecordWriter
     except ModuleNotFoundError as error:
         raise ImportError("TensorBoard is not installed. Install it: pip install 'perstep[deep]'") from error
-    return Event, SessionLog, EventFileWriter
+    return Event, SessionLog, RecordWriter
 
 
 def wandb_module() -> Any:

@@ -6,6 +6,7 @@ It is not a task of the paper. Its rewards have a wide range: about −5 per ste
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, final
 
 import gymnasium
@@ -120,6 +121,11 @@ class AutoscalingEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         cost = self.server_cost * (servers + len(ready_at)) + self.waiting_cost * waiting
         self.state = (clock + 1, servers, ready_at, waiting, demand, drift)
         return self._observe(), max(-cost, self.min_reward), False, False, {}
+
+    @property
+    def heuristics(self) -> dict[str, Callable[[NDArray[np.float32]], int]]:
+        """Policies that practitioners use in this world, by name: functions of the observation."""
+        return {"threshold": self.heuristic}
 
     def heuristic(self, observation: NDArray[np.float32]) -> int:
         """The action of a threshold rule: run enough servers for 1.2 times the last demand and for the queue.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perstep.budget import claim
 from perstep.distribution import Floats
-from perstep.environments.outcomes import PROBABILITY_TOLERANCE, Outcomes, numbers, pack
+from perstep.environments.outcomes import OUTCOME_BYTES, PROBABILITY_TOLERANCE, Outcomes, numbers, pack
 from perstep.progress import Bar
 
 MOST_STATES = 10_000_000  # a model with more does not fit into the memory of most machines
+UNBOUNDED = "Bound what can grow, such as the length of a queue."
 
 State = Hashable
 Action = Hashable
@@ -107,13 +110,18 @@ def from_function(
     first = dict(start) if isinstance(start, Mapping) else {start: 1.0}
     found: dict[State, int] = {state: i for i, state in enumerate(first)}
     names: dict[Action, int] = {}
-    places: list[tuple[int, int, int]] = []  # state, action and next state of each outcome
-    amounts: list[tuple[float, float]] = []  # its reward and its probability
+    places = array("q")  # state, action and next state of each outcome, one after the other
+    amounts = array("d")  # its reward and its probability
     queue = list(found)
     with Bar(max_states, "finding states", show=progress, unit="states") as bar:
         for number, state in enumerate(queue):  # the list grows while it is read
             if number % 1000 == 0:
                 bar.update(number, f"{len(queue)} found")
+                claim(
+                    OUTCOME_BYTES * (len(amounts) // 2),
+                    f"the model, of which {len(queue):,} states are found, the last one {queue[-1]!r},",
+                    UNBOUNDED,
+                )
             for action in _actions_of(actions, state):
                 a = names.setdefault(action, len(names))
                 for chance, successor, reward in _outcomes_of(outcomes, state, action):
@@ -122,14 +130,14 @@ def from_function(
                         if len(found) >= max_states:
                             raise ValueError(
                                 f"The model has more than max_states = {max_states:,} states; the last one found is {successor!r}. "
-                                "Bound what can grow, such as the length of a queue, or give a larger max_states."
+                                f"{UNBOUNDED[:-1]}, or give a larger max_states."
                             )
                         to = found[successor] = len(queue)
                         queue.append(successor)
-                    places.append((number, a, to))
-                    amounts.append((reward, chance))
-    state_of, action_of, successor_of = np.array(places, np.int64).reshape(-1, 3).T
-    reward_of, chance_of = np.array(amounts, np.float64).reshape(-1, 2).T
+                    places.extend((number, a, to))
+                    amounts.extend((reward, chance))
+    state_of, action_of, successor_of = np.asarray(places).reshape(-1, 3).T
+    reward_of, chance_of = np.asarray(amounts).reshape(-1, 2).T
     initial = np.zeros(len(found))
     initial[: len(first)] = list(first.values())
     states = tuple(queue)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perstep.environments.mdp import FiniteMDP
+from perstep.environments.outcomes import claim_outcomes
 
 LEFT, STAY, RIGHT = 0, 1, 2
 
@@ -19,6 +20,7 @@ def catch(rows: int = 10, columns: int = 5) -> FiniteMDP:
     """
     if rows < 2 or columns < 1:
         raise ValueError(f"Catch needs at least 2 rows and 1 column, got {rows} and {columns}.")
+    claim_outcomes("Catch", rows * columns * columns, 3, columns)
     shape = (rows, columns, columns, 3)
     row, ball, paddle, action = (each.reshape(-1, 3) for each in np.indices(shape))
     moved = np.clip(paddle + action - 1, 0, columns - 1)

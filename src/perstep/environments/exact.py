@@ -28,7 +28,7 @@ from perstep.environments.horizon_returns import (
 )
 from perstep.environments.outcomes import Outcomes, expected_rewards, normalised_initial, transition_matrix
 from perstep.environments.reward_sums import centred_rewards, simulated_sums, sum_moments
-from perstep.environments.sweeps import relax, settle
+from perstep.environments.sweeps import backup, relax, settle
 from perstep.forecast import Forecast
 from perstep.progress import Bar
 from perstep.randomness import make_generator
@@ -788,15 +788,20 @@ def _interval(
 
 def _warm_start(matrix: csr_array, rewards: Floats, tolerance: float, least: int = WARM_UP_SWEEPS) -> Integers:
     """The greedy actions after some sweeps of value iteration; after more, if that alone is about to reach the tolerance."""
+    small = rewards.shape[0] <= DENSE_UP_TO
     values, before = np.zeros(rewards.shape[0]), np.inf
     most = max(MOST_WARM_UP, least + 1)
+    sweep_once = None if small else backup(matrix, rewards)  # compiled code pays only where there is much to do
     for sweep in range(most):
-        residual = _largest(rewards + (matrix @ values).reshape(rewards.shape)) - values
+        if sweep_once is not None:
+            residual = sweep_once(values)
+        else:
+            residual = _largest(rewards + (matrix @ values).reshape(rewards.shape)) - values
         if sweep >= least and sweep % WARM_UP_SWEEPS == 0:
             width = float(np.ptp(residual))
             needed = np.log(max(width, 1e-300) / max(tolerance, 1e-300))
             rate = np.log(before / max(width, 1e-300)) / WARM_UP_SWEEPS
-            if rewards.shape[0] <= DENSE_UP_TO or not 0.0 < needed < rate * (most - sweep):
+            if small or not 0.0 < needed < rate * (most - sweep):
                 break
             before = width
         values += 0.5 * residual  # averaged, so that periodic MDPs converge too

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perstep.environments.mdp import FiniteMDP
+from perstep.environments.outcomes import claim_outcomes
 
 DOWN, UP = 0, 1
 BACK, FORWARD = 0, 1
@@ -20,6 +21,7 @@ def river_swim(length: int = 6, *, small_reward: float = 0.005, large_reward: fl
     """
     if length < 2:
         raise ValueError(f"RiverSwim needs a length of at least 2 places, got {length}.")
+    claim_outcomes("RiverSwim", length, 2, 3)
     place = np.arange(length)
     first, last = place == 0, place == length - 1
     above, below = np.minimum(place + 1, length - 1), np.maximum(place - 1, 0)
@@ -53,6 +55,7 @@ def long_chain(
         raise ValueError(
             f"slip must be a probability from 0 to below 1, got {slip}. At 1 nothing but place 0 can be reached."
         )
+    claim_outcomes("a chain", length, 2, 2)
     place = np.arange(length)
     probability, next_state, rewards = (
         np.zeros((length, 2, 2)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perstep.environments.mdp import FiniteMDP
+from perstep.environments.outcomes import claim_outcomes
 
 
 def garnet(num_states: int, num_actions: int, branching: int, seed: int, *, reward_sd: float = 0.0) -> FiniteMDP:
@@ -18,6 +19,7 @@ def garnet(num_states: int, num_actions: int, branching: int, seed: int, *, rewa
             "A Garnet world needs at least one state, at least one action, and branching from 1 to num_states; got "
             f"num_states={num_states}, num_actions={num_actions}, branching={branching}."
         )
+    claim_outcomes("a Garnet world", num_states, num_actions, branching)
     random = np.random.default_rng(seed)
     pairs = num_states * num_actions
     successors = np.empty((pairs, branching), dtype=np.int64)

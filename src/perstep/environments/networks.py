@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from perstep.distribution import Floats
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.operations import at_least, probabilities
+from perstep.environments.outcomes import claim_outcomes
 
 ADMIT, REJECT = 0, 1
 FIRST_CLASS, SECOND_CLASS, IDLE = 0, 1, 2
@@ -33,6 +34,7 @@ def admission_control(
     """
     at_least("capacity", capacity, 1)
     probabilities("arrival, service and their sum", [arrival, service, arrival + service])
+    claim_outcomes("admission control", capacity + 1, 2, 3)
     size, action = np.indices((capacity + 1, 2))
     enters = (action == ADMIT) & (size < capacity)
     mdp = _from_events(
@@ -71,6 +73,7 @@ def criss_cross(
     probabilities("arrivals, services", [*arrivals, *services])
     probabilities("their largest sum", [sum(arrivals) + max(services[:2]) + services[2]])
     row = capacity + 1
+    claim_outcomes("a criss-cross network", row**3, 3, 6)
     first, second, third, action = (each.reshape(row**3, 3) for each in np.indices((row, row, row, 3)))
     state = (first * row + second) * row + third
     none = np.zeros(state.shape)

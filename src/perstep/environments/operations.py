@@ -9,6 +9,7 @@ import numpy as np
 
 from perstep.distribution import Floats
 from perstep.environments.mdp import FiniteMDP
+from perstep.environments.outcomes import claim_outcomes
 
 RUN, REPAIR, REPLACE = 0, 1, 2
 LOW, HIGH = 0, 1
@@ -34,6 +35,7 @@ def service_queue(
     probabilities("arrival", [arrival])
     probabilities("service", service)
     _equally_many("service", service, "service_costs", service_costs)
+    claim_outcomes("a service queue", capacity + 1, len(service), 3)
     size, rate = np.arange(capacity + 1)[:, None], np.asarray(service, dtype=np.float64)[None, :]
     served = np.where(size > 0, rate, 0.0)
     up = np.where(size < capacity, arrival * (1.0 - served), 0.0)
@@ -78,6 +80,7 @@ def inventory(
     """
     at_least("capacity", capacity, 1)
     chances = _poisson(mean_demand)
+    claim_outcomes("an inventory", capacity + 1, capacity + 1, chances.size)
     stock, order, demand = np.indices((capacity + 1, capacity + 1, chances.size))
     full = np.minimum(stock + order, capacity)
     bought, left, sold = full - stock, np.maximum(full - demand, 0), np.minimum(full, demand)
@@ -181,6 +184,7 @@ def perishable_stock(
     """
     at_least("most", most, 1)
     chances = _poisson(mean_demand)
+    claim_outcomes("a perishable stock", (most + 1) ** 2, most + 1, chances.size)
     young, old, fresh, demand = np.indices((most + 1, most + 1, most + 1, chances.size))
     waste = np.maximum(old - demand, 0)
     after_old = np.maximum(demand - old, 0)
@@ -221,6 +225,7 @@ def maintenance(
     """
     at_least("num_conditions", num_conditions, 2)
     probabilities("wear, failure and their sum", [wear, failure, wear + failure])
+    claim_outcomes("a machine", num_conditions, 3, 3)
     condition, broken = np.arange(num_conditions), num_conditions - 1
     probability = np.zeros((num_conditions, 3, 3))
     probability[:, RUN] = (1.0 - wear - failure, wear, failure)
@@ -279,6 +284,7 @@ def tandem_queue(
     second_service: float = 0.28,
     holding_costs: tuple[float, float] = (1.0, 2.0),
     full_cost: float = 5.0,
+    rejection_cost: float | None = None,
 ) -> FiniteMDP:
     """Two queues one behind the other; state = (customers in the first) · (capacity + 1) + (customers in the second).
 
@@ -287,38 +293,56 @@ def tandem_queue(
     with probability `first_service[action]` (not while the second is full), or one who leaves the second. A customer costs
     `holding_costs` per step, depending on the queue, the first server `service_costs[action]`, and a full first queue `full_cost`.
     Initially both queues are empty.
+
+    With a `rejection_cost` the controller also decides about admission: action = (rate) + (number of rates) · (1 to reject, 0 to
+    admit the customer who arrives in this step, if one does). A rejection, also by a full queue, costs `rejection_cost`.
     """
     at_least("capacity", capacity, 1)
     _equally_many("first_service", first_service, "service_costs", service_costs)
     total = arrival + max(first_service) + second_service
     probabilities("the rates and their largest sum", [arrival, *first_service, second_service, total])
     rate, cost = (np.asarray(each, dtype=np.float64) for each in (first_service, service_costs))
-    first, second, action = np.indices((capacity + 1, capacity + 1, rate.size))
-    comes = np.where(first < capacity, arrival, 0.0)
-    moves = np.where((first > 0) & (second < capacity), rate[action], 0.0)
+    decides = rejection_cost is not None
+    claim_outcomes("a tandem queue", (capacity + 1) ** 2, rate.size * (1 + decides), 4)
+    first, second, action = np.indices((capacity + 1, capacity + 1, rate.size * (1 + decides)))
+    speed, admits = action % rate.size, action < rate.size
+    enters = admits & (first < capacity)
+    comes = np.where(enters | decides, arrival, 0.0)
+    moves = np.where((first > 0) & (second < capacity), rate[speed], 0.0)
     leaves = np.where(second > 0, second_service, 0.0)
     probability = np.stack([comes, moves, leaves, 1.0 - comes - moves - leaves], axis=3)
     row = capacity + 1
     state = first * row + second
     # An event of probability 0 leads to the same state: its successor does not exist.
-    successors = np.stack([state + row, state - row + 1, state - 1, state], axis=3)
+    successors = np.stack([state + row * enters, state - row + 1, state - 1, state], axis=3)
     successors = np.where(probability > 0.0, successors, state[..., None])
-    rewards = -(holding_costs[0] * first + holding_costs[1] * second + cost[action] + full_cost * (first == capacity))
-    shape = (row * row, rate.size, 4)
+    rewards = -(holding_costs[0] * first + holding_costs[1] * second + cost[speed] + full_cost * (first == capacity))
+    rewards = rewards[..., None]
+    if rejection_cost is not None:
+        rewards = np.repeat(rewards, 4, axis=3)
+        rewards[..., 0] -= rejection_cost * ~enters
+    shape = (row * row, action.shape[2], 4)
     mdp = FiniteMDP.from_outcomes(
         probability.reshape(shape),
         successors.reshape(shape),
-        rewards.reshape(*shape[:2], 1),
+        rewards.reshape(*shape[:2], -1),
         initial=np.arange(row * row) == 0,
-        name=f"TandemQueue({capacity})",
+        name=f"TandemQueue({capacity}{', admission' if decides else ''})",
     )
     fastest, slowest = int(rate.argmax()), int(rate.argmin())
-    few = second[:, :, 0].ravel() < 3
-    waits = first[:, :, 0].ravel() > 0
+    ahead, behind = first[:, :, 0].ravel(), second[:, :, 0].ravel()
+    limited = np.where((behind < 3) & (ahead > 0), fastest, slowest)
     mdp.heuristics = {
         "always fast": np.full(row * row, fastest),
-        "fast while fewer than 3 wait behind": np.where(few & waits, fastest, slowest),
+        "fast while fewer than 3 wait behind": limited,
     }
+    if rejection_cost is not None:
+        # The cost of a customer's own waits, behind those ahead of it; that it delays others is not counted.
+        own = holding_costs[0] * (ahead + 1) / rate.max() + holding_costs[1] * (behind + 1) / second_service
+        mdp.heuristics |= {
+            "the same, at most 4 inside": limited + rate.size * (ahead + behind >= 4),
+            "the same, individual threshold": limited + rate.size * (own > rejection_cost),
+        }
     return mdp
 
 
@@ -339,6 +363,7 @@ def routing(
     """
     at_least("capacity", capacity, 1)
     probabilities("arrival, service and their sum", [arrival, *service, arrival + sum(service)])
+    claim_outcomes("routing", (capacity + 1) ** 2, 3, 4)
     fast, slow, action = np.indices((capacity + 1, capacity + 1, 3))
     row = capacity + 1
     state = fast * row + slow

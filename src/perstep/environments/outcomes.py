@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perstep.budget import claim
 from perstep.distribution import Floats, capped_moments
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 PROBABILITY_TOLERANCE = 1e-9  # a row of probabilities whose sum is farther from 1 is an error
+OUTCOME_BYTES = 200  # for each outcome, while a model is built
 ROUNDING = 1e-13  # a row whose sum is nearer to 1 is not normalised again, so storing and loading changes no bit
 
 
@@ -29,6 +31,15 @@ class Outcomes(NamedTuple):
     mean: Floats  # (S, A, K), mean of the reward before the cap
     sd: Floats  # (S, A, K), standard deviation of the reward before the cap
     cap: float  # the reward is min(cap, draw); inf for no cap
+
+
+def claim_outcomes(name: str, num_states: int, num_actions: int, num_outcomes: int) -> None:
+    """Refuse a world with more outcomes than fit into the memory, before any array is made."""
+    claim(
+        OUTCOME_BYTES * num_states * num_actions * num_outcomes,
+        f"{name} with {num_states:,} states",
+        "Choose a smaller one.",
+    )
 
 
 def make_outcomes(

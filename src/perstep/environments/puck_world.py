@@ -6,6 +6,7 @@ A task without an end, not one of the paper. The target jumps with a small proba
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, NamedTuple, final
 
@@ -139,6 +140,11 @@ class PuckWorldEnv(gymnasium.Env[NDArray[np.float64], np.int64]):
             self.state[4], self.state[5] = random(), random()
         self._last_action = int(action)
         return self._observe(), float(reward), False, False, {"jumped": bool(jumped)}
+
+    @property
+    def heuristics(self) -> dict[str, Callable[[NDArray[np.float64]], int]]:
+        """Simple policies to beat, by name: functions of the observation."""
+        return {"steering": self.heuristic}
 
     def heuristic(self, observation: NDArray[np.float64]) -> int:
         """The action that steers to the target: along the axis on which the puck, three steps from now, will be further from it.

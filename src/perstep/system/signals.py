@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import signal
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGBREAK")  # those that the system has; SIGBREAK is Windows' Ctrl-Break
+LARGEST_ACTION = 1024  # bytes: more than the structure of a signal's action has on any system
 
 
 @contextlib.contextmanager
@@ -26,7 +30,7 @@ def deferred_signals() -> Iterator[list[int]]:
         _install(before)
 
     with _asleep():
-        _install(dict.fromkeys(before, collect))
+        _install(dict.fromkeys(before, _Handler(collect)))
         try:
             yield received
         finally:
@@ -65,7 +69,7 @@ def abandoned_at_signals(received: list[int]) -> Iterator[None]:
         raise _Abandon
 
     try:
-        _install(dict.fromkeys(before, leave))
+        _install(dict.fromkeys(before, _Handler(leave)))
         yield
     except _Abandon:
         pass
@@ -110,14 +114,44 @@ def cause_of_exit(code: int | None) -> str:
     return f"by {name}" + (", perhaps because memory ran out" if name == "SIGKILL" else "")
 
 
-def _handlers() -> dict[signal.Signals, Any]:
-    """The stop signals of this system with their handlers. Python cannot restore one that it did not install (None)."""
+@dataclass(frozen=True)
+class _Handler:
+    """The handler of a signal: Python's, and the action that the system itself has, where it can be read."""
+
+    python: Any
+    system: Any = None
+
+
+def _handlers() -> dict[signal.Signals, _Handler]:
+    """The stop signals of this system with their handlers. Python cannot restore one that was there before it (None)."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     there = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
-    return {number: handler for number in there if (handler := signal.getsignal(number)) is not None}
+    return {
+        number: _Handler(handler, _system_action(number))
+        for number in there
+        if (handler := signal.getsignal(number)) is not None
+    }
 
 
-def _install(handlers: dict[signal.Signals, Any]) -> None:
+def _install(handlers: dict[signal.Signals, _Handler]) -> None:
     for number, handler in handlers.items():
-        signal.signal(number, handler)
+        signal.signal(number, handler.python)
+        if handler.system is not None:  # a library in C may have installed its own, of which Python does not know
+            _sigaction()(number, handler.system, None)
+
+
+def _system_action(number: int) -> Any:
+    """The action of a signal, as bytes that only `sigaction` understands; None where it cannot be read, as on Windows."""
+    action = ctypes.create_string_buffer(LARGEST_ACTION)
+    call = _sigaction()
+    return action if call is not None and call(number, None, action) == 0 else None
+
+
+@functools.cache
+def _sigaction() -> Any:
+    """The call of the C library; None if there is none."""
+    try:
+        return ctypes.CDLL(None).sigaction
+    except (AttributeError, OSError, TypeError):  # Windows has no CDLL(None)
+        return None

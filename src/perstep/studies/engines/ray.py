@@ -62,7 +62,14 @@ class RayEngine:
 
 
 def _refuse_without_nodes(ray: Any) -> None:
-    """Stop if no machine is left: Ray itself would wait for ever for one to come."""
+    """Stop if no machine is left: Ray itself would wait for ever for one to come.
+
+    The head is asked first whether it is there: Ray would try for a minute, and then end this process.
+    """
+    try:
+        _check_address(ray.get_runtime_context().gcs_address)
+    except OSError as error:
+        raise _cluster_is_gone() from error
     if not any(node["Alive"] for node in ray.nodes()):
         raise _cluster_is_gone()
 
