@@ -428,3 +428,18 @@ def scale_free_tile_sarsa(w, e, R_bar, alpha, beta, gamma, x, A, R, x_next, A_ne
     w[A] = w[A] + alpha * delta * x
     error = 0.96 * (e[A_next] @ x_next) - e[A] @ x
     e[A] = e[A] + 0.5 / sum(x) * error * x
+
+
+def traces_of_values(past, decay, longest):
+    """Replacing traces (Singh & Sutton 1996) after the steps `past`, a list of (x, column), the last one now: for each column a
+    vector, 1 where the feature is active now, decay^k where its last visit was k steps ago, 0 beyond `longest` steps."""
+    e = {}
+    for ago, (x, column) in list(enumerate(reversed(past)))[longest::-1]:
+        trace = e.setdefault(int(column), np.zeros(len(x)))
+        trace[x > 0] = decay**ago
+    return e
+
+
+def traces_of_policy(past, decay, longest):
+    """Accumulating traces: Σ decay^k ∇ ln π of the step k steps ago; `past` is a list of gradients, the last one now."""
+    return sum(decay**ago * gradient for ago, gradient in list(enumerate(reversed(past)))[: longest + 1])

@@ -39,6 +39,7 @@ RANKS = {
     "block_sums": 2,
     "foresight": 2,
     "scan": 2,
+    "traces": 2,
     "risk": 3,
     "policies": 2,
     "curiosity": 3,

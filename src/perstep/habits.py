@@ -32,7 +32,7 @@ SENTENCES: Mapping[str, str] = {
     "tensorboard_log": "Give callback=perstep.TensorBoardCallback(folder) to learn.",
     "optimizer_class": "Networks learn with Adam.",
     "ent_coef": "There is no entropy bonus.",
-    "gae_lambda": "There are no traces.",
+    "gae_lambda": "The learners on tiles have eligibility traces, trace_decay; networks have return_steps.",
     "n_envs": "Give a vector environment: gymnasium.make_vec(id, num_envs=8).",
     "total_timesteps": "It is an argument of learn: agent.learn(num_steps).",
 }

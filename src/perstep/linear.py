@@ -29,7 +29,7 @@ from perstep.rules import (
     value_of,
 )
 from perstep.tiles import Tiling, active_tiles
-from perstep.traces import KEPT, Traces, look_back, look_back_at_choices
+from perstep.traces import KEPT, NO_TRACES, Traces, look_back, look_back_at_choices
 from perstep.units import ENDED, SEEN, return_unit
 
 Floats = NDArray[np.float64]
@@ -83,10 +83,10 @@ class LearnerState(NamedTuple):
     tiling: Tiling
     room: Room
     reference: Reference
-    traces: Traces
     optimism: float = 0.0  # how much the unknown is hoped to hold; 0 for no hope
     optimism_delay: float = 1.0  # where nothing ends: the number of steps after which hope begins to fall
     risk: Risk = Risk()
+    traces: Traces = NO_TRACES
 
 
 def weights(

@@ -68,6 +68,7 @@ TILES: Settings = {
     "termination": "stop",
     "divide_by_tilings": True,
     "tiles": "auto",
+    "trace_decay": 0.7,
     "optimism": 1.0,
     "forecast": True,
 }

@@ -1,7 +1,7 @@
 """Eligibility traces on tiles: an error δ moves not only the last value but those of the steps before it, each by γλ less.
 
-The last steps are kept in a ring, as far back as a trace is worth something. Traces of values replace each other: a feature that was
-active several times follows its last visit (Singh & Sutton 1996), so that no step grows. Those of the policy add up.
+The last steps are kept in a ring, as far back as a trace is worth something. Traces of values replace each other: a feature that
+was active several times follows its last visit (Singh & Sutton 1996), so that no step grows. Those of the policy add up.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.compiled import compiled
 
 SMALLEST = 0.02  # a trace below this is forgotten
 LONGEST = 200  # steps
 
 NOW, KEPT = 0, 1  # places of the clock
+SAVED = ("active", "columns", "gradients", "clock")
 
 
 class Traces(NamedTuple):
@@ -33,12 +35,20 @@ class Traces(NamedTuple):
 
 def length(decay: float) -> int:
     """The number of steps until a trace is forgotten."""
-    return min(math.ceil(math.log(SMALLEST) / math.log(decay)), LONGEST) if 0.0 < decay < 1.0 else LONGEST if decay else 0
+    return (
+        min(math.ceil(math.log(SMALLEST) / math.log(decay)), LONGEST) if 0.0 < decay < 1.0 else LONGEST if decay else 0
+    )
 
 
 def new_traces(decay: float, num_columns: int, num_features: int, num_active: int, num_gradients: int) -> Traces:
     """Nothing done yet."""
     steps = length(decay)
+    if steps:
+        claim(
+            8 * num_columns * num_features,
+            f"traces over {num_features:,} features",
+            "Choose fewer tilings or tiles, a smaller table_size, or trace_decay=0.",
+        )
     return Traces(
         np.zeros((steps, num_active), np.int64),
         np.zeros(steps, np.int64),
@@ -47,6 +57,9 @@ def new_traces(decay: float, num_columns: int, num_features: int, num_active: in
         np.zeros(2, np.int64),
         decay,
     )
+
+
+NO_TRACES = new_traces(0.0, 0, 0, 0, 0)
 
 
 @compiled

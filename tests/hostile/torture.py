@@ -8,8 +8,8 @@ them, while studies run there; each is followed by a new one.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import contextlib
+import hashlib
 import json
 import os
 import random

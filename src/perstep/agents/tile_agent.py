@@ -29,7 +29,7 @@ from perstep.interaction.behaviour import NO_ACTION, Behaviour, Ends
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
 from perstep.randomness import Generator, draw
 from perstep.tiles import TileCoder, bounded, no_bounds
-from perstep.traces import new_traces
+from perstep.traces import SAVED, new_traces, visit_again
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -65,6 +65,9 @@ class TileAgent(Agent):
             self.tiles.arrays,
             linear.room(tilings, actions, n, learner),
             self._reference(),
+            config.optimism,
+            config.optimism_delay,
+            self._risk,
             new_traces(
                 config.trace_decay * config.discount,
                 actions if learner == linear.TILE_Q else 1,
@@ -72,9 +75,6 @@ class TileAgent(Agent):
                 tilings,
                 0 if learner == linear.TILE_Q else actions,
             ),
-            config.optimism,
-            config.optimism_delay,
-            self._risk,
         )
         self._warned = False
         self._hooks = TileHooks(self)
@@ -231,11 +231,13 @@ class TileAgent(Agent):
         return {**bounds, **where, "actions": self._actions.to_json()}
 
     def _arrays(self) -> storage.Arrays:
-        weights = flatten("weights", self._run.weights)
+        learnt = flatten("weights", self._run.weights)
+        if self.config.trace_decay:
+            learnt |= {f"traces.{name}": getattr(self._run.traces, name) for name in SAVED}
         if self._motion is None:
-            return weights
+            return learnt
         world, place = self._motion
-        return {**weights, **flatten("place", place), "physics": world.parameters}
+        return {**learnt, **flatten("place", place), "physics": world.parameters}
 
     @classmethod
     def _settings_from(cls, config: Any, about: dict[str, Any]) -> dict[str, Any]:
@@ -246,6 +248,8 @@ class TileAgent(Agent):
         super()._restore(arrays, metadata)
         fill("weights", self._run.weights, arrays)
         within("active features", self._run.weights.active, self.tiles.num_features)
+        if self.config.trace_decay:
+            self._restore_traces(arrays)
         if self._motion is None:
             return
         world, place = self._motion
@@ -260,6 +264,17 @@ class TileAgent(Agent):
             motion_worlds.begin_motion(
                 self._learner_number, self.config.rule_row.number, world, self._run, place, self._generator
             )
+
+    def _restore_traces(self, arrays: storage.Arrays) -> None:
+        traces = self._run.traces
+        for name in SAVED:
+            put(f"traces.{name}", getattr(traces, name), arrays)
+        within("features of the last steps", traces.active, self.tiles.num_features)
+        within("values of the last steps", traces.columns, len(traces.visits))
+        within("steps of the traces", traces.clock[:1], LONGEST)
+        within("number of the last steps", traces.clock[1:], min(len(traces.columns), int(traces.clock[0]) + 1))
+        finite_numbers("choices of the last steps", traces.gradients)
+        visit_again(traces)
 
     def _restore_physics(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Take over constants of the world that had been changed, unless the caller has given a world."""

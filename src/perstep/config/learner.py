@@ -26,7 +26,13 @@ OVERRIDES = {
 }
 """A setting that is named → settings of a preset that would make it void."""
 
-NEWER_THAN_FILES = {"forecast": False, "grid_network_ratio": 1.0, "risk_level": 1.0, "risk_scan": 25, "trace_decay": 0.0}
+NEWER_THAN_FILES = {
+    "forecast": False,
+    "grid_network_ratio": 1.0,
+    "risk_level": 1.0,
+    "risk_scan": 25,
+    "trace_decay": 0.0,
+}
 """Settings that files of this format did not always name, and their values in those that do not."""
 
 NOT_FOR_READING_OF_VALUES = ("discount", "replay_capacity")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from perstep.config.checks import count, number, switch
-from perstep.config.learner import ActionValueConfig, LearnerConfig, refuse_reading_of_values
+from perstep.config.learner import ActionValueConfig, LearnerConfig, reads_average_from_values, refuse_reading_of_values
 from perstep.schedules import Decay, as_decay
 
 
@@ -61,6 +61,10 @@ class TileConfig(LearnerConfig):
             raise ValueError(
                 "optimism is in units of the rewards seen. Use it with scale_free=True, or set optimism=0."
             )
+        if self.trace_decay and self.rule_row.average_is_read_from_values:
+            raise ValueError(
+                f"trace_decay must be 0 for the rule {self.rule!r}, whose average is read from values that move one at a time."
+            )
         if self.tiles != "auto":
             for size in self.tiles if isinstance(self.tiles, tuple) else (self.tiles,):
                 count("tiles", size, 1)
@@ -81,6 +85,8 @@ class TileConfig(LearnerConfig):
         settings = super().preset_settings(named)
         if not settings.get("scale_free") and "optimism" not in named:
             settings.pop("optimism", None)
+        if reads_average_from_values(named.get("rule")) and "trace_decay" not in named:
+            settings.pop("trace_decay", None)
         return settings
 
     @property

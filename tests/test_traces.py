@@ -1,0 +1,185 @@
+"""Eligibility traces on tiles: against dense vectors, cut where they must be, saved to the bit, and worth their cost."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+import oracles
+import perstep
+from perstep import linear, policies, rules
+from perstep.interaction import motion_worlds
+from perstep.interaction.behaviour import Behaviour
+from perstep.randomness import make_generator
+from perstep.recording import new_record
+from perstep.tiles import TileCoder
+from perstep.traces import KEPT, length, new_traces
+
+ACTIONS, ALPHA, BETA, ETA_PI, DECAY = 3, 0.02, 0.026, 0.7, 0.6
+CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)
+
+
+def new_run(learner):
+    rng = np.random.default_rng(5)
+    weights = linear.weights(CODER.num_features, CODER.tilings, ACTIONS, 1, 0.0, learner)
+    weights.critic[:] = rng.normal(size=weights.critic.shape)
+    weights.actor[:] = rng.normal(size=weights.actor.shape)
+    columns, gradients = (ACTIONS, 0) if learner == linear.TILE_Q else (1, ACTIONS)
+    return linear.LearnerState(
+        weights, rules.reward_estimate(1, 0.3), rules.workspace(1, 0.0, num_active=CODER.tilings),
+        rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0, True), ETA_PI, CODER.arrays, linear.room(CODER.tilings, ACTIONS, 1, learner),
+        linear.no_reference(CODER.tilings), traces=new_traces(DECAY, columns, CODER.num_features, CODER.tilings, gradients),
+    )  # fmt: skip
+
+
+def features(point):
+    x = np.zeros(CODER.num_features)
+    x[CODER.active(point)] = 1.0
+    return x
+
+
+def path(count=300):
+    """Points close together, so that steps share tiles, and an end after every 40th."""
+    rng = np.random.default_rng(9)
+    point = rng.uniform(-1, 1, 2)
+    for step in range(count):
+        following = np.clip(point + rng.normal(scale=0.2, size=2), -1, 1)
+        yield point, int(rng.integers(ACTIONS)), float(rng.normal()), following, step % 40 == 39
+        point = following
+
+
+def advance(learner, kind, run, action, reward, following, masked, generator):
+    return motion_worlds.learn_on_tiles_then_act(
+        learner, rules.RULES["differential"].number, Behaviour(0.2, kind, np.zeros((0, 0))), run, new_record(1), generator, 0,
+        action, reward, following, masked, False, following,
+    )  # fmt: skip
+
+
+def test_the_actor_critic_looks_back_as_dense_traces_do():
+    run, generator = new_run(linear.ACTOR_CRITIC), make_generator(0)
+    w, u, average = run.weights.critic[0, :, 0].copy(), run.weights.actor.copy(), 0.3
+    visits, choices = [], []
+    for step, (point, action, reward, following, masked) in enumerate(path()):
+        x, x_next = features(point), features(following)
+        if step == 0:
+            motion_worlds.enter_then_act(
+                linear.ACTOR_CRITIC, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, point
+            )
+        gradient = oracles.policy_gradient(u, x, action)
+        delta = reward - average + (0.0 if masked else w @ x_next) - w @ x
+        average += BETA * delta
+        visits.append((x, 0))
+        choices.append(gradient)
+        w += ALPHA * delta * oracles.traces_of_values(visits, DECAY, length(DECAY) - 1)[0]
+        u += ETA_PI * ALPHA * delta * oracles.traces_of_policy(choices, DECAY, length(DECAY) - 2)
+        if masked:
+            visits, choices = [], []
+        advance(linear.ACTOR_CRITIC, 0, run, action, reward, following, masked, generator)
+        np.testing.assert_allclose(run.weights.critic[0, :, 0], w, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(run.weights.actor, u, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(run.rewards.theta[0], average, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", [policies.SAMPLED, policies.GREEDY])
+def test_action_values_look_back_as_dense_traces_do(kind):
+    """Sarsa(λ), and Watkins's Q(λ): its traces end at an action that is not the best one."""
+    run, generator = new_run(linear.TILE_Q), make_generator(0)
+    w, average, visits, action = run.weights.critic[:, :, 0].copy(), 0.3, [], 0
+    for step, (point, drawn, reward, following, masked) in enumerate(path()):
+        x, x_next = features(point), features(following)
+        if step == 0:
+            motion_worlds.enter_then_act(
+                linear.TILE_Q, 0, Behaviour(0.0, kind, np.zeros((0, 0))), run, generator, point
+            )
+            action = drawn
+        if kind == policies.GREEDY and action != np.argmax(w @ x):
+            visits = []
+        visits.append((x, action))
+        before = w.copy()
+        chosen = advance(linear.TILE_Q, kind, run, action, reward, following, masked, generator)
+        followed = chosen if kind == policies.SAMPLED else np.argmax(before @ x_next)
+        delta = reward - average + (0.0 if masked else before[followed] @ x_next) - before[action] @ x
+        average += BETA * delta
+        for column, trace in oracles.traces_of_values(visits, DECAY, length(DECAY) - 1).items():
+            w[column] += ALPHA * delta * trace
+        if masked:
+            visits = []
+        np.testing.assert_allclose(run.weights.critic[:, :, 0], w, rtol=0, atol=1e-11)
+        action = int(chosen)
+
+
+def test_a_jump_ends_the_traces():
+    run, generator = new_run(linear.TILE_Q), make_generator(0)
+    for _, action, reward, following, _ in path(5):
+        advance(linear.TILE_Q, policies.SAMPLED, run, action, reward, following, False, generator)
+    assert run.traces.clock[KEPT] == 5
+    motion_worlds.enter_then_act(linear.TILE_Q, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, np.zeros(2))
+    assert run.traces.clock[KEPT] == 0
+
+
+@pytest.mark.parametrize("agent_type", [perstep.ActorCritic, perstep.TileQ])
+@pytest.mark.parametrize("world", ["CartPole-v1", "perstep/Autoscaling-v0"])
+def test_a_saved_agent_goes_on_to_the_bit(tmp_path, agent_type, world):
+    agent = agent_type(world, preset="steady", tilings=4, seed=3).learn(333)
+    assert agent.config.trace_decay > 0
+    agent.save(tmp_path / "a.safetensors")
+    loaded = perstep.load(tmp_path / "a.safetensors").learn(500)
+    agent.learn(500)
+    assert (loaded._run.weights.critic == agent._run.weights.critic).all()
+    assert (loaded._run.weights.actor == agent._run.weights.actor).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "bad"), [("active", (0, 0), 10**9), ("columns", (0,), 7), ("clock", (1,), 10**6)]
+)
+def test_traces_of_a_file_stay_in_their_ranges(tmp_path, name, place, bad):
+    agent = perstep.TileQ("CartPole-v1", preset="steady", tilings=4).learn(50)
+    getattr(agent._run.traces, name)[place] = bad
+    agent.save(tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match="must lie between 0 and"):
+        perstep.load(tmp_path / "a.safetensors")
+
+
+def test_rvi_has_no_traces():
+    assert perstep.TileQ("CartPole-v1", preset="steady", rule="rvi").config.trace_decay == 0
+    with pytest.raises(ValueError, match="trace_decay must be 0 for the rule 'rvi'"):
+        perstep.TileQ("CartPole-v1", rule="rvi", trace_decay=0.5)
+
+
+class LateCoin(gymnasium.Env):
+    """Buy a coin for 1 now, or not; ten steps later it is worth 5. The state is the time, and whether one has it."""
+
+    observation_space = gymnasium.spaces.Box(np.zeros(2, np.float32), np.array([10, 1], np.float32))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time, self.has = 0, 0
+        return np.array([0, 0], np.float32), {}
+
+    def step(self, action):
+        reward = 0.0
+        if self.time == 0:
+            self.has, reward = int(action), -float(action)
+        self.time += 1
+        if self.time > 10:
+            reward, self.time, self.has = 5.0 * self.has, 0, 0
+        return np.array([self.time, self.has], np.float32), reward, False, False, {}
+
+
+@pytest.mark.defaults
+def test_what_pays_late_is_learnt_sooner():
+    """A coin in eleven steps: (5 − 1)/11 a step is the best there is."""
+    earned = [
+        [
+            perstep.ActorCritic(LateCoin(), rule="d2", trace_decay=decay, seed=seed)
+            .learn(3000)
+            .evaluate(1100)
+            .average_reward
+            for seed in range(3)
+        ]
+        for decay in (0.0, 0.7)
+    ]
+    assert np.mean(earned[1]) > np.mean(earned[0])
+    assert np.mean(earned[1]) > 0.3
