@@ -146,9 +146,9 @@ def test_sums_of_rewards_have_their_variance():
 
 def test_tiles_forecast_what_they_earn_of_late(tmp_path):
     settings = {"forecast": True, "tilings": 4, "tiles": 4, "preset": "steady", "seed": 1}
-    whole = perstep.TileQ("perstep/InvertedPendulum-v0", **settings).learn(3000)
+    whole = perstep.TileQ("perstep/InvertedPendulum-v0", **settings).learn(10_000)
     perstep.TileQ("perstep/InvertedPendulum-v0", **settings).learn(1000).save(tmp_path / "tiles.safetensors")
-    again = perstep.load(tmp_path / "tiles.safetensors").learn(2000)
+    again = perstep.load(tmp_path / "tiles.safetensors").learn(9000)
     assert vars(again.forecast(100)) == vars(whole.forecast(100))
     assert whole.forecast(100).mean == pytest.approx(100 * whole.history.reward_rate[-100:].mean(), rel=0.5)
     with pytest.raises(ValueError, match="leave out the observation"):
