@@ -479,6 +479,41 @@ def test_evaluation_happens_in_a_copy_of_a_world_given_as_an_object():
         assert estimates(agent.learn(50)) == estimates(twin.learn(50))
 
 
+def test_evaluations_with_other_seeds_differ_also_in_a_world_with_a_generator_of_its_own():
+    class OwnDice(Corridor):
+        def __init__(self):
+            super().__init__()
+            self.dice = np.random.default_rng()
+
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return observation, self.dice.normal(), *rest
+
+    agent = perstep.QLearning(OwnDice()).learn(50)
+    found = [agent.evaluate(50, seed=seed).average_reward for seed in (0, 1, 0)]
+    assert found[0] == found[2] != found[1]
+
+
+def test_a_copy_does_not_close_what_it_shares():
+    class Numbered(Corridor):
+        def __init__(self):
+            super().__init__()
+            self.file = os.open(os.devnull, os.O_RDONLY)
+
+        def step(self, action):
+            os.read(self.file, 1)
+            return super().step(action)
+
+        def close(self):
+            os.close(self.file)
+
+    world = Numbered()
+    agent = perstep.QLearning(world).learn(50)
+    agent.evaluate(50)
+    assert agent.learn(50).steps == 100
+    world.close()
+
+
 def test_evaluation_where_no_copy_can_be_made():
     # An open file cannot be copied: learning goes on from a fresh reset.
     tape = Tape([0, 1, 2], itertools.repeat((1, 0.0, False, False)))

@@ -16,19 +16,19 @@ from perstep.recording import new_record
 from perstep.tiles import TileCoder
 from perstep.traces import KEPT, length, new_traces
 
-ACTIONS, ALPHA, BETA, ETA_PI, DECAY = 3, 0.02, 0.026, 0.7, 0.6
+ACTIONS, ALPHA, BETA, ETA_PI, DECAY, HUBER = 3, 0.02, 0.026, 0.7, 0.6, 0.4
 CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)
 
 
-def new_run(learner):
+def new_run(learner, n=1, m=1):
     rng = np.random.default_rng(5)
-    weights = linear.weights(CODER.num_features, CODER.tilings, ACTIONS, 1, 0.0, learner)
+    weights = linear.weights(CODER.num_features, CODER.tilings, ACTIONS, n, 0.0, learner)
     weights.critic[:] = rng.normal(size=weights.critic.shape)
     weights.actor[:] = rng.normal(size=weights.actor.shape)
     columns, gradients = (ACTIONS, 0) if learner == linear.TILE_Q else (1, ACTIONS)
     return linear.LearnerState(
-        weights, rules.reward_estimate(1, 0.3), rules.workspace(1, 0.0, num_active=CODER.tilings),
-        rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0, True), ETA_PI, CODER.arrays, linear.room(CODER.tilings, ACTIONS, 1, learner),
+        weights, rules.reward_estimate(m, 0.3), rules.workspace(n, HUBER if n > 1 else 0.0, num_active=CODER.tilings),
+        rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0, n == 1), ETA_PI, CODER.arrays, linear.room(CODER.tilings, ACTIONS, n, learner),
         linear.no_reference(CODER.tilings), traces=new_traces(DECAY, columns, CODER.num_features, CODER.tilings, gradients),
     )  # fmt: skip
 
@@ -49,10 +49,10 @@ def path(count=300):
         point = following
 
 
-def advance(learner, kind, run, action, reward, following, masked, generator):
+def advance(learner, kind, run, action, reward, following, masked, generator, rule="differential"):
+    behaviour, record = Behaviour(0.2, kind, np.zeros((0, 0))), new_record(run.rewards.theta.size)
     return motion_worlds.learn_on_tiles_then_act(
-        learner, rules.RULES["differential"].number, Behaviour(0.2, kind, np.zeros((0, 0))), run, new_record(1), generator, 0,
-        action, reward, following, masked, False, following,
+        learner, rules.RULES[rule].number, behaviour, run, record, generator, 0, action, reward, following, masked, False, following,
     )  # fmt: skip
 
 
@@ -72,13 +72,54 @@ def test_the_actor_critic_looks_back_as_dense_traces_do():
         visits.append((x, 0))
         choices.append(gradient)
         w += ALPHA * delta * oracles.traces_of_values(visits, DECAY, length(DECAY) - 1)[0]
-        u += ETA_PI * ALPHA * delta * oracles.traces_of_policy(choices, DECAY, length(DECAY) - 2)
+        u += ETA_PI * ALPHA * delta * oracles.traces_of_policy(choices, DECAY, length(DECAY) - 1)
         if masked:
             visits, choices = [], []
         advance(linear.ACTOR_CRITIC, 0, run, action, reward, following, masked, generator)
         np.testing.assert_allclose(run.weights.critic[0, :, 0], w, rtol=0, atol=1e-11)
         np.testing.assert_allclose(run.weights.actor, u, rtol=0, atol=1e-11)
     np.testing.assert_allclose(run.rewards.theta[0], average, atol=1e-11)
+
+
+def test_return_quantiles_of_earlier_steps_move_as_a_whole():
+    """d3 as printed: n quantiles at the last step by their own pulls, those before it by the mean of these pulls."""
+    run, generator = new_run(linear.ACTOR_CRITIC, n=5, m=7), make_generator(0)
+    w, u, theta, visits = run.weights.critic[0].copy(), run.weights.actor.copy(), run.rewards.theta.copy(), []
+    for step, (point, action, reward, following, _) in enumerate(path(100)):
+        x, x_next = features(point), features(following)
+        if step == 0:
+            motion_worlds.enter_then_act(
+                linear.ACTOR_CRITIC,
+                rules.RULES["d3"].number,
+                Behaviour(0.0, 0, np.zeros((0, 0))),
+                run,
+                generator,
+                point,
+            )
+        before = w.copy()
+        oracles.d3_actor_critic(w, u, theta, ALPHA, BETA, 0.0, HUBER, x, action, reward, x_next)
+        pull = (w - before)[x > 0][0].mean()
+        visits.append((x, 0))
+        earlier = oracles.traces_of_values(visits, DECAY, length(DECAY) - 1)[0] * (x == 0)
+        w += pull * earlier[:, None]
+        advance(linear.ACTOR_CRITIC, 0, run, action, reward, following, False, generator, "d3")
+        np.testing.assert_allclose(run.weights.critic[0], w, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("rule", ["d3", "d2"])
+def test_values_stay_finite_where_quantiles_move_by_their_own_pulls(rule):
+    settings = {"return_mean": "quantiles"} if rule == "d3" else {}
+    agent = perstep.ActorCritic("perstep/InvertedPendulum-v0", preset="steady", rule=rule, **settings).learn(20_000)
+    assert np.abs(agent._run.weights.critic.mean(-1)).max() < 100
+
+
+@pytest.mark.defaults
+def test_a_best_action_among_equals_does_not_end_the_traces():
+    for world, optimism in (("MountainCar-v0", 0.0), ("MountainCar-v0", 1.0)):
+        agent = perstep.TileQ(
+            world, rule="d2", bootstrap="greedy", epsilon=0.0, epsilon_delay=None, optimism=optimism, tilings=4
+        ).learn(150)
+        assert agent._run.traces.clock[KEPT] == length(agent._run.traces.decay)
 
 
 @pytest.mark.parametrize("kind", [policies.SAMPLED, policies.GREEDY])

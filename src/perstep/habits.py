@@ -18,6 +18,10 @@ SETTINGS: Mapping[str, str] = {
     "n_steps": "return_steps",
     "max_grad_norm": "gradient_clip",
     "net_arch": "hidden",
+    "lam": "trace_decay",
+    "lambda_": "trace_decay",
+    "td_lambda": "trace_decay",
+    "traces": "trace_decay",
 }
 """Settings with another name here."""
 
@@ -84,6 +88,7 @@ METHODS: Mapping[str, str] = {
     "library safetensors reads.",
     "action_values": "An actor-critic has no values of actions: policy(observation) are their probabilities, and "
     "state_value(observation) is the value.",
+    "state_value": "TileQ and DeepQ have values of actions: action_values(observation), whose largest is that of the state.",
     "train": "learn(num_steps) takes steps and learns from them.",
     "fit": "learn(num_steps) takes steps and learns from them.",
     "replay_buffer": "It is private; agent.config.replay_capacity is its size.",
@@ -106,7 +111,7 @@ CLASSES: Mapping[str, str] = {
 
 def class_hint(name: str) -> str:
     """What to use instead of an algorithm of another library, in whichever letters it is written; empty for other names."""
-    plain = name.upper().replace("-", "").replace("_", "")
+    plain = str(name).upper().replace("-", "").replace("_", "")
     return CLASSES.get(plain, "")
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined
 from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
+from perstep.quantiles import mean
 from perstep.randomness import draw
 from perstep.risk import Risk
 from perstep.rules import (
@@ -345,6 +346,13 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
 
 
 @inlined
+def whole_pull(work: Any, delta: Any) -> Any:
+    """By how much a value moves as a whole: δ, or the mean of the pulls on its quantiles where they have no δ of their own."""
+    own = work.pull.shape[0] > 1 and not work.mean_by_delta and work.horizon_factor == 0.0
+    return mean(work.pull) if own else delta
+
+
+@inlined
 def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point: Any, masked: Any) -> Any:
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
     weights, room = run.weights, run.room
@@ -355,7 +363,7 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
     scatter(weights.critic[0], weights.active, steps.value, run.work.pull)
     if run.traces.decay > 0.0:
-        look_back(run.traces, weights.active, 0, weights.critic, steps.value * delta)
+        look_back(run.traces, weights.active, 0, weights.critic, steps.value * whole_pull(run.work, delta))
     error = delta
     if run.schedule.scale_free:
         error = in_units(delta, run)
@@ -396,12 +404,14 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
     look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
     counts = run.schedule.average_scale > 0.0 and action == greedy(weights.scores)
     steps = steps_now(run.schedule, clock, clock, run.rewards.units, counts)
-    if run.traces.decay > 0.0 and kind == GREEDY and action != greedy(weights.scores):
-        run.traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
+    if run.traces.decay > 0.0 and kind == GREEDY:
+        preferences = weights.appeal if run.optimism > 0.0 else weights.scores
+        if preferences[action] < preferences[greedy(preferences)]:
+            run.traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
     scatter(weights.critic[action], weights.active, steps.value, run.work.pull)
     if run.traces.decay > 0.0:
-        look_back(run.traces, weights.active, action, weights.critic, steps.value * delta)
+        look_back(run.traces, weights.active, action, weights.critic, steps.value * whole_pull(run.work, delta))
         if masked:
             run.traces.clock[KEPT] = 0
     if run.optimism > 0.0:

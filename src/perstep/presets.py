@@ -93,7 +93,7 @@ STEADY: Mapping[str, Settings] = {
         "step_size": Decay(0.6, 0.5, 50_000.0),
         "bootstrap": "sampled",
         "epsilon": 0.1,
-        "epsilon_delay": 1000.0,
+        "epsilon_delay": 10_000.0,
         "optimism_delay": 10_000.0,
     },
 }

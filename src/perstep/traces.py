@@ -45,7 +45,7 @@ def new_traces(decay: float, num_columns: int, num_features: int, num_active: in
     steps = length(decay)
     if steps:
         claim(
-            8 * num_columns * num_features,
+            8 * (num_columns * num_features + steps * (num_active + num_gradients)),
             f"traces over {num_features:,} features",
             "Choose fewer tilings or tiles, a smaller table_size, or trace_decay=0.",
         )
@@ -69,7 +69,7 @@ def look_back(traces: Traces, active: Any, column: Any, critic: Any, change: Any
     for k in range(active.shape[0]):
         traces.visits[column, active[k]] = now
     share = change
-    for ago in range(1, traces.clock[KEPT] + 1):
+    for ago in range(1, min(traces.clock[KEPT], size - 1) + 1):
         share *= traces.decay
         place = (now - ago) % size
         before = traces.columns[place]
@@ -83,7 +83,7 @@ def look_back(traces: Traces, active: Any, column: Any, critic: Any, change: Any
         traces.active[place, k] = active[k]
     traces.columns[place] = column
     traces.clock[NOW] = now + 1
-    traces.clock[KEPT] = min(traces.clock[KEPT] + 1, size - 1)
+    traces.clock[KEPT] = min(traces.clock[KEPT] + 1, size)
 
 
 @compiled

@@ -40,6 +40,12 @@ def test_algorithms_of_other_libraries_are_known(name):
         perstep.make_agent(name, "CartPole-v1")
 
 
+def test_what_is_no_name_is_no_algorithm():
+    for bad in (perstep.QLearning, None, 3):
+        with pytest.raises(ValueError, match="There is no algorithm"):
+            perstep.make_agent(bad, two_loop())
+
+
 def test_arguments_of_evaluate_elsewhere_are_known():
     agent = perstep.QLearning(two_loop())
     with pytest.raises(TypeError, match="whose episode_returns are those that ended"):

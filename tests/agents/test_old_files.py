@@ -85,6 +85,7 @@ def test_an_old_file_is_what_it_was(kind, name, monkeypatch):
         then["forecast"] = False  # there were none
         then |= {"grid_network_ratio": 1.0} if "grid_network_ratio" in then else {}
     then |= {"trace_decay": 0.0} if "trace_decay" in then else {}
+    then |= {"epsilon_delay": 1000.0} if then.get("epsilon_delay") else {}  # the default of then
     assert agent.config.settings() == then
 
 

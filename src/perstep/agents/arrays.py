@@ -55,7 +55,8 @@ def has_shape(arrays: Arrays, name: str, *shape: int) -> None:
 def within(name: str, indices: NDArray[np.int64], size: int, least: int = 0) -> None:
     """Refuse indices from a file that are out of range: compiled code does not check them."""
     if indices.size and not (least <= indices.min() and indices.max() < size):
-        raise BadFile(f"The file's {name} must lie between {least} and {size - 1}, got {indices.tolist()}.")
+        bad = indices[(indices < least) | (indices >= size)]
+        raise BadFile(f"The file's {name} must lie between {least} and {size - 1}, got {bad.flat[0]}.")
 
 
 def finite_numbers(name: str, *arrays: NDArray[np.float64]) -> None:

@@ -232,7 +232,7 @@ class TileAgent(Agent):
 
     def _arrays(self) -> storage.Arrays:
         learnt = flatten("weights", self._run.weights)
-        if self.config.trace_decay:
+        if self._run.traces.decay:
             learnt |= {f"traces.{name}": getattr(self._run.traces, name) for name in SAVED}
         if self._motion is None:
             return learnt
@@ -248,7 +248,7 @@ class TileAgent(Agent):
         super()._restore(arrays, metadata)
         fill("weights", self._run.weights, arrays)
         within("active features", self._run.weights.active, self.tiles.num_features)
-        if self.config.trace_decay:
+        if self._run.traces.decay:
             self._restore_traces(arrays)
         if self._motion is None:
             return
@@ -272,7 +272,7 @@ class TileAgent(Agent):
         within("features of the last steps", traces.active, self.tiles.num_features)
         within("values of the last steps", traces.columns, len(traces.visits))
         within("steps of the traces", traces.clock[:1], LONGEST)
-        within("number of the last steps", traces.clock[1:], min(len(traces.columns), int(traces.clock[0]) + 1))
+        within("number of the last steps", traces.clock[1:], min(len(traces.columns), int(traces.clock[0])) + 1)
         finite_numbers("choices of the last steps", traces.gradients)
         visit_again(traces)
 

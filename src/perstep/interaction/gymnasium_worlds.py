@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -96,27 +97,42 @@ class GymnasiumWorld:
                 raise
             self.point, self.action = resume, action
 
-    def _copy(self) -> Any:
-        """A world of the same kind, for an evaluation: made again from its spec, or copied with all its parts. None where neither
-        can be done, as with a world that holds a window, a file or a connection."""
+    def _made_again(self) -> Any:
+        """Another world of this kind, made from its spec; None where there is none, or it does not tell all."""
         import gymnasium
 
         try:
             made = gymnasium.make(self.env.spec)
             return next(env for env in (made, made.unwrapped) if kinds(env) == kinds(self.env))
         except (gymnasium.error.Error, AttributeError, StopIteration, TypeError, ValueError):
-            pass  # there is no spec, or it does not tell all
-        try:
-            return copy.deepcopy(self.env)
-        except Exception:  # whatever the parts of somebody's world say to this
             return None
+
+    def _copy(self, seed: int | None) -> Any:
+        """A copy of the world with all its parts; the world itself where that cannot be had, as with a window or an open file.
+
+        Generators that `reset` does not seed would be the same in every copy: they are seeded here.
+        """
+        try:
+            copied = copy.deepcopy(self.env)
+        except Exception:  # whatever the parts of somebody's world say to this
+            return self.env
+        layer, number = copied, self.first_seed if seed is None else seed
+        while layer is not None:
+            for part in vars(layer).values():
+                if isinstance(part, np.random.Generator):
+                    part.bit_generator.state = type(part.bit_generator)(number).state
+                elif isinstance(part, random.Random | np.random.RandomState):
+                    part.seed(number % 2**32)
+            layer = vars(layer).get("env")
+        return copied
 
     def follow(
         self, choose: Callable[[Any], Any], num_steps: int, seed: int | None, *, in_copy: bool = True
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Take a budget of steps without learning, in a copy of the world if one can be made (otherwise learning goes on from a
         fresh reset). Returns all rewards, reset costs subtracted, and the returns of the episodes that ended."""
-        env = (self._copy() if in_copy else None) or self.env
+        made = self._made_again() if in_copy else None
+        env = made if made is not None else self._copy(seed) if in_copy else self.env
         if env is self.env:  # whatever happens below, learning goes on from a reset
             self.point = self.action = None
         claim(8 * num_steps, f"an evaluation of {num_steps:,} steps", "Choose fewer steps.")
@@ -131,8 +147,8 @@ class GymnasiumWorld:
                 returns.append(episode)
                 episode = 0.0
                 observation = first_observation(env, None)
-        if env is not self.env:
-            env.close()
+        if made is not None:
+            made.close()  # a copy is not: what it closes may be the agent's own
         return rewards, np.array(returns)
 
 
