@@ -52,7 +52,8 @@ def path(count=300):
 def advance(learner, kind, run, action, reward, following, masked, generator, rule="differential"):
     behaviour, record = Behaviour(0.2, kind, np.zeros((0, 0))), new_record(run.rewards.theta.size)
     return motion_worlds.learn_on_tiles_then_act(
-        learner, rules.RULES[rule].number, behaviour, run, record, generator, 0, action, reward, following, masked, False, following,
+        learner, rules.RULES[rule].number, behaviour, run, record, generator, 0, action, reward, following, masked, False,
+        following,
     )  # fmt: skip
 
 
