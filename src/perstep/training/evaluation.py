@@ -122,7 +122,7 @@ def require_second_world(agent: Agent) -> None:
         return
     world = agent._gymnasium_world()
     try:
-        another, reason = world._copy(), "it has no specification to create it from"
+        another, reason = world._made_again(), "it has no specification to create it from"
     except Exception as error:  # whatever error the world raises
         another, reason = None, str(error)
     if another is None:
