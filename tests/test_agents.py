@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import random
 import warnings
 from typing import Any, ClassVar
 
@@ -479,15 +480,16 @@ def test_evaluation_happens_in_a_copy_of_a_world_given_as_an_object():
         assert estimates(agent.learn(50)) == estimates(twin.learn(50))
 
 
-def test_evaluations_with_other_seeds_differ_also_in_a_world_with_a_generator_of_its_own():
+@pytest.mark.parametrize("dice", [np.random.default_rng(), np.random.RandomState(3), random.Random(3)])
+def test_evaluations_with_other_seeds_differ_also_in_a_world_with_a_generator_of_its_own(dice):
     class OwnDice(Corridor):
         def __init__(self):
             super().__init__()
-            self.dice = np.random.default_rng()
+            self.dice = dice
 
         def step(self, action):
             observation, _, *rest = super().step(action)
-            return observation, self.dice.normal(), *rest
+            return observation, self.dice.random(), *rest
 
     agent = perstep.QLearning(OwnDice()).learn(50)
     found = [agent.evaluate(50, seed=seed).average_reward for seed in (0, 1, 0)]

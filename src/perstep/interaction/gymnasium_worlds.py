@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
 import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -121,7 +120,9 @@ class GymnasiumWorld:
             for part in vars(layer).values():
                 if isinstance(part, np.random.Generator):
                     part.bit_generator.state = type(part.bit_generator)(number).state
-                elif isinstance(part, random.Random | np.random.RandomState):
+                elif callable(getattr(part, "random", None)) and callable(
+                    getattr(part, "seed", None)
+                ):  # of older kinds
                     part.seed(number % 2**32)
             layer = vars(layer).get("env")
         return copied
