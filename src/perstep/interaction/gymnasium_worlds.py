@@ -117,14 +117,13 @@ class GymnasiumWorld:
             return self.env
         layer, number = copied, self.first_seed if seed is None else seed
         while layer is not None:
-            for part in vars(layer).values():
+            parts = getattr(layer, "__dict__", {})
+            for part in parts.values():
                 if isinstance(part, np.random.Generator):
                     part.bit_generator.state = type(part.bit_generator)(number).state
-                elif callable(getattr(part, "random", None)) and callable(
-                    getattr(part, "seed", None)
-                ):  # of older kinds
+                elif hasattr(part, "random") and hasattr(part, "seed"):  # generators of older kinds
                     part.seed(number % 2**32)
-            layer = vars(layer).get("env")
+            layer = parts.get("env")
         return copied
 
     def follow(
