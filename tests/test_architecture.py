@@ -43,6 +43,7 @@ RANKS = {
     "risk": 3,
     "policies": 2,
     "curiosity": 3,
+    "model": 3,
     "forecast": 3,
     "presets": 2,
     "rules": 2,

@@ -15,12 +15,14 @@ from perstep.policies import greedy
 from perstep.randomness import uniform
 
 EXPLORING, CHOSEN, ENTRIES = 0, 1, 2
+"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, steps that the way back from one may still take."""
 MOOD = 3
 HORIZON_FACTOR = 0.99  # of the urges: they see about a hundred steps ahead
 GREATEST_URGE = 1.0 / (1.0 - HORIZON_FACTOR)  # nothing is known yet
 LENGTH = 100.0  # mean number of steps of an exploration
 FALL = 10_000.0  # steps after which the share of explorations begins to fall
 FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, where that is more
+WAY_BACK = 2.0  # length of the way back from an exploration, in lengths of the exploration
 MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action outside of explorations
 
 
@@ -40,6 +42,19 @@ def chance_of_a_try(visits: Any, least: Any) -> Any:
     return max(least, min(MOST_TRIES, 1.0 / math.sqrt(1.0 + total)))
 
 
+@inlined
+def way_back(length: Any, share: Any) -> Any:
+    """Steps after an exploration whose rewards still belong to it, since it may have left the agent far away. While most steps
+    explore they are few, so that enough of the others are left."""
+    return int(WAY_BACK * length * (1.0 - share))
+
+
+@inlined
+def is_usual(table: Any) -> Any:
+    """Whether this step belongs neither to an exploration nor to the way back from one."""
+    return table.mood[EXPLORING] == 0
+
+
 @compiled
 def act_curiously(table: Any, state: Any, least: Any, generator: Any) -> Any:
     """Where the urge is largest during an exploration; otherwise the best action, at times the one with the fewest visits.
@@ -50,11 +65,11 @@ def act_curiously(table: Any, state: Any, least: Any, generator: Any) -> Any:
     share = share_of_explorations(table, least)
     mood[CHOSEN] += 1
     draw = uniform(generator)
-    if mood[EXPLORING] == 1:
-        mood[EXPLORING] = 0 if draw * LENGTH < 1.0 else 1
+    if mood[EXPLORING] > 0:
+        mood[EXPLORING] = -way_back(mood[EXPLORING], share) if draw * LENGTH < 1.0 else mood[EXPLORING] + 1
     else:
-        mood[EXPLORING] = 1 if draw * LENGTH * (1.0 - share) < share else 0
-    if mood[EXPLORING] == 1:
+        mood[EXPLORING] = 1 if draw * LENGTH * (1.0 - share) < share else min(mood[EXPLORING] + 1, 0)
+    if mood[EXPLORING] > 0:
         return greedy(table.urges[state])
     best = greedy(table.scores[state])
     if uniform(generator) < chance_of_a_try(visits, least):

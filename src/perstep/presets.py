@@ -84,6 +84,7 @@ STEADY: Mapping[str, Settings] = {
         "exploration": "curiosity",
         "first_average": "best",
         "replay_capacity": 2**15,
+        "model_capacity": 2**20,
         "reset_cost": "auto",
     },
     "DeepQConfig": NETWORKS,
@@ -99,7 +100,7 @@ STEADY: Mapping[str, Settings] = {
 }
 CHANGING: Mapping[str, Settings] = {
     "TDLearningConfig": CHANGING_TABLES,
-    "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05, "replay_capacity": 0},
+    "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05, "replay_capacity": 0, "model_capacity": 0},
     "DeepQConfig": CHANGING_NETWORKS,
     "ActorCriticConfig": {**CHANGING_TILES, "step_size": 0.3},
     "TileQConfig": {**CHANGING_TILES, "step_size": 0.3, "epsilon": 0.05, "epsilon_delay": None},

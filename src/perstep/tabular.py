@@ -15,6 +15,7 @@ from perstep.budget import claim
 from perstep.compiled import compiled, inlined
 from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
 from perstep.foresight import ENTRY, Foresight, foresee, no_foresight
+from perstep.model import NONE, Model, any_pair, expected_target, is_modelled, no_model, witness
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
 from perstep.randomness import uniform
 from perstep.risk import Risk
@@ -27,9 +28,11 @@ from perstep.rules import (
     Steps,
     Workspace,
     apply_rule,
+    average_reward,
     look_at,
     nothing_follows,
     steps_now,
+    surplus,
     value_after_end,
     value_of,
 )
@@ -72,6 +75,7 @@ class LearnerState(NamedTuple):
     foresight: Foresight = no_foresight()  # (S, A, 4)
     scan: Scan = no_scan()  # (S, A, K)
     risk: Risk = Risk()
+    model: Model = no_model()
 
 
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float, curious: bool = False) -> Table:
@@ -116,7 +120,7 @@ def is_exploiting(run: Any, state: Any, action: Any) -> Any:
     """Whether the action is the best one, and was not taken to explore; asked only where an average needs it."""
     if run.schedule.average_scale == 0.0 and run.foresight.values.shape[0] == 0:
         return False
-    return run.table.mood[EXPLORING] == 0 and action == greedy(run.table.scores[state])
+    return run.table.mood[EXPLORING] <= 0 and action == greedy(run.table.scores[state])
 
 
 @inlined
@@ -167,26 +171,54 @@ def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_s
 @inlined
 def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
                generator: Any) -> Any:  # fmt: skip
-    """Estimate Q(S, A), bootstrap Q(S′, a*); then once more for a remembered transition, if there is a memory."""
-    memory, delta, turns = run.memory, 0.0, 1
+    """Estimate Q(S, A), bootstrap Q(S′, a*); then once more for a remembered transition, if there is a memory.
+
+    With a model, the value then moves on to its mean target over all that was seen after the pair. Instead of a remembered
+    transition it is then any pair whose value moves to its mean target.
+    """
+    memory, model, delta, turns = run.memory, run.model, 0.0, 1
+    num_actions = run.table.scores.shape[1]
     if memory.rewards.shape[0] > 0:
         remember(memory, state, action, reward, next_state, masked)
         turns = 2
+    if model.numbers.shape[0] > 0:
+        witness(model, state * num_actions + action, reward, NONE if masked else next_state)
     s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
+    pair = s * num_actions + a
     for turn in range(turns):  # one loop, not two calls: the rule is compiled into it once
         if turn == 1:
+            pair = any_pair(model, generator)
+            s, a = pair // num_actions, pair % num_actions
+        modelled = is_modelled(model, pair)
+        if turn == 1 and not modelled:
             s, a, r, s_next, end = recalled(memory, generator)
-        best = greedy(run.table.scores[s_next])
-        bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
-        counts = turn == 0 and is_exploiting(run, s, a)
-        moved, alpha = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
-        if turn == 0:
-            delta = moved
-            if run.foresight.values.shape[0] > 0:
-                foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
-            if run.table.urges.shape[0] > 0:
-                grow_curious(run.table, state, action, next_state)
+        if turn == 0 or not modelled:
+            best = greedy(run.table.scores[s_next])
+            bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
+            counts = turn == 0 and is_exploiting(run, s, a)
+            moved, alpha = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
+            if turn == 0:
+                delta = moved
+                if run.foresight.values.shape[0] > 0:
+                    foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
+                if run.table.urges.shape[0] > 0:
+                    grow_curious(run.table, state, action, next_state)
+        if modelled:
+            back_up(rule, run, s, a, pair)
     return delta
+
+
+@inlined
+def back_up(rule: Any, run: Any, state: Any, action: Any, pair: Any) -> None:
+    """Move an entry to its mean target over the model. Return quantiles move all by the same amount."""
+    entries = run.table
+    after_end = value_after_end(run.rewards, run.work)
+    target = expected_target(run.model, entries.scores, pair, run.work.discount, after_end)
+    shift = surplus(target, average_reward(run.rewards), run.work) - entries.scores[state, action]
+    estimate = entries.values[state, action]
+    for j in range(estimate.shape[0]):
+        estimate[j] += shift
+    entries.scores[state, action] = value_of(rule, estimate)
 
 
 @inlined

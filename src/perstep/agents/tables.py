@@ -27,6 +27,7 @@ from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
+from perstep.model import NONE, NOT_MODELLED, link, new_model, no_model, saved_part
 from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
 from perstep.scan import MEAN_SHARE, WINNER, Scan, new_scan, no_scan
@@ -62,6 +63,9 @@ class TabularAgent(Agent):
             else no_foresight(),
             self._new_scan(),
             self._risk,
+            new_model(self.num_states, self._num_columns, config.model_capacity)
+            if getattr(config, "has_model", False)
+            else no_model(),
         )
         self._place = np.array([0, NO_ACTION])  # state and chosen action in an MDP; a Gymnasium world knows its own
         if self.mdp is not None:
@@ -261,12 +265,14 @@ class TabularAgent(Agent):
             asked |= flatten("foresight", learnt(self._run.foresight))
         if self._run.scan.gains.size:
             asked |= flatten("scan", self._run.scan)
+        if self._run.model.numbers.size:
+            asked |= flatten("model", saved_part(self._run.model, int(self._run.model.size[0])))
         return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place, **asked}
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
         fill("table", self._run.table, arrays)
-        within("mood", self._run.table.mood, LONGEST)
+        within("mood", self._run.table.mood, LONGEST, least=-LONGEST)
         if self._foresees:
             fill("foresight", learnt(self._run.foresight), arrays)
         if self._run.scan.gains.size:
@@ -274,6 +280,8 @@ class TabularAgent(Agent):
             within("winner of the scan", self._run.scan.cursor[:1], self._run.scan.targets.size)
             within("steps of the scan", self._run.scan.cursor[1:], LONGEST)
         self._restore_memory(arrays)
+        if self._run.model.numbers.size:
+            self._restore_model(arrays)
         put("place", self._place, arrays)
         within("state", self._place[:1], self.num_states)
         within("action", self._place[1:], self.num_actions, least=NO_ACTION)
@@ -288,6 +296,21 @@ class TabularAgent(Agent):
         for column, size in enumerate((self.num_states, self._num_columns, self.num_states, 2)):
             within("remembered transitions", kept.places[:, column].astype(np.int64), size)
         finite_numbers("remembered rewards", kept.rewards)
+
+    def _restore_model(self, arrays: storage.Arrays) -> None:
+        model = self._run.model
+        size = len(arrays.get("model.pairs", ()))
+        within("number of transitions in the model", np.array([size]), len(model.pairs) + 1)
+        kept = saved_part(model, size)
+        fill("model", kept, arrays)
+        within("pairs of the model", kept.pairs.astype(np.int64), len(model.numbers))
+        within("next states of the model", kept.followers.astype(np.int64), self.num_states, least=NONE)
+        within("counts of the model", kept.counts, LONGEST, least=1)
+        finite_numbers("rewards of the model", kept.paid)
+        numbers = np.bincount(kept.pairs, kept.counts, len(model.numbers)).astype(np.int64)
+        if ((kept.numbers != NOT_MODELLED) & (kept.numbers != numbers)).any():
+            raise storage.BadFile("The file's model has other numbers of transitions than its entries.")
+        link(model, size)
 
     def _check_point(self, point: Any, action: Any) -> None:
         within("observation", np.array([count("observation", point, 0)]), self.num_states)

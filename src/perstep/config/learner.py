@@ -17,11 +17,13 @@ from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
 from perstep.schedules import Decay, as_decay
 
 OVERRIDES = {
+    "step_size": ("model_capacity",),
     "reward_ratio": ("reward_step_size",),
-    "offset_ratio": ("average_step_size", "discount", "termination"),
+    "offset_ratio": ("average_step_size", "discount", "termination", "model_capacity"),
+    "return_mean": ("model_capacity",),
     "initial_average_reward": ("scale_free", "first_average"),
     "epsilon": ("exploration",),
-    "bootstrap": ("exploration", "replay_capacity"),
+    "bootstrap": ("exploration", "replay_capacity", "model_capacity"),
     "horizon": ("return_steps",),
 }
 """A setting that is named → settings of a preset that would make it void."""
@@ -29,13 +31,14 @@ OVERRIDES = {
 NEWER_THAN_FILES = {
     "forecast": False,
     "grid_network_ratio": 1.0,
+    "model_capacity": 0,
     "risk_level": 1.0,
     "risk_scan": 25,
     "trace_decay": 0.0,
 }
 """Settings that files of this format did not always name, and their values in those that do not."""
 
-NOT_FOR_READING_OF_VALUES = ("discount", "replay_capacity")
+NOT_FOR_READING_OF_VALUES = ("discount", "replay_capacity", "model_capacity")
 """Settings of a preset that do not fit a rule whose average is f(Q)."""
 
 

@@ -48,6 +48,10 @@ class QLearningConfig(ActionValueConfig):
     replay_capacity: int = 0
     """The number of last transitions of which one is learnt from again at every step; 0 for none, as in the paper. Only with
     bootstrap="greedy"."""
+    model_capacity: int = 0
+    """The number of different transitions (S, A, S′) that are counted, so that values move to the mean target over all that was
+    seen after a pair, instead of one transition's; 0 for none, as in the paper. Only with bootstrap="greedy". There is no model
+    with a risk_level below 1."""
     risk_scan: int = 25
     """With a risk_level below 1: K, the number of learners, each with its own guess of the reward below which a step is bad. With 1
     the guess comes from θ: cheaper, but the policy may be one that only suits its own guess."""
@@ -59,13 +63,20 @@ class QLearningConfig(ActionValueConfig):
         choice("exploration", self.exploration, ("epsilon", "curiosity"))
         self._number("least_exploration", 0.0, 1.0)
         self._count("replay_capacity", 0)
+        self._count("model_capacity", 0)
         self._count("risk_scan", 1)
         if self.risk_scan == 2:
             raise ValueError("risk_scan must be 1, or 3 or more, got 2.")
         if self.risk_level < 1.0:
             refuse_risk(self)
-        if self.replay_capacity and (self.bootstrap != "greedy" or self.rule_row.average_is_read_from_values):
-            raise ValueError(
-                f"replay_capacity is for bootstrap='greedy' and rules other than 'rvi', got bootstrap={self.bootstrap!r} and "
-                f"rule={self.rule!r}. Set replay_capacity=0."
-            )
+        for name in ("replay_capacity", "model_capacity"):
+            if getattr(self, name) and (self.bootstrap != "greedy" or self.rule_row.average_is_read_from_values):
+                raise ValueError(
+                    f"{name} is for bootstrap='greedy' and rules other than 'rvi', got bootstrap={self.bootstrap!r} and "
+                    f"rule={self.rule!r}. Set {name}=0."
+                )
+
+    @property
+    def has_model(self) -> bool:
+        """Whether transitions are counted. With a risk level the rewards that values learn from change as the target does."""
+        return self.model_capacity > 0 and self.risk_level == 1.0

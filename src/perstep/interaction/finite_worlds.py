@@ -7,7 +7,7 @@ from typing import Any
 
 from perstep import tabular
 from perstep.compiled import compiled, copied, inlined
-from perstep.curiosity import EXPLORING, act_curiously
+from perstep.curiosity import act_curiously, is_usual
 from perstep.environments.finite_world import start, step
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.interaction.sampling import keep
@@ -47,7 +47,7 @@ def after_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, cl
     if run.risk.level < 1.0:
         felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
     tabular.q_learning(rule, run, clock, state, action, felt, next_state, masked, generator)
-    note(record, reward, run.risk.rewards, run.table.mood[EXPLORING] == 0)
+    note(record, reward, run.risk.rewards, is_usual(run.table))
     return NO_ACTION
 
 
@@ -56,7 +56,7 @@ def after_scan(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any,
                reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
     """The scan for a risk level."""
     tabular.scan_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
-    note(record, reward, run.rewards, run.table.mood[EXPLORING] == 0)
+    note(record, reward, run.rewards, is_usual(run.table))
     return NO_ACTION
 
 
@@ -69,7 +69,7 @@ def after_any_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any
         following = act(tabular.ANY_Q, behaviour, run, next_state, generator)
     tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
                            max(following, 0), behaviour.epsilon)  # fmt: skip
-    note(record, reward, run.rewards, run.table.mood[EXPLORING] == 0)
+    note(record, reward, run.rewards, is_usual(run.table))
     return following
 
 

@@ -1,0 +1,139 @@
+"""The empirical model of a table: which states followed each pair (S, A), how often, and what the pair paid.
+
+The target of a single transition is one draw. The target from the model is the mean of all that was ever seen after a pair, so a
+value that is backed up over it has no noise but that of the world itself (Dyna with expected updates; Sutton & Barto, 2018, 8.5).
+Memory is for each different transition, not for each step. A pair that no longer fits is left to its single transitions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.budget import claim
+from perstep.compiled import compiled, inlined
+from perstep.policies import greedy
+from perstep.randomness import uniform
+
+NONE = -1  # no entry; as a next state: nothing follows
+NOT_MODELLED = -1  # in the place of the number of transitions
+MOST_SUCCESSORS = 64  # of a pair: a step takes time for each of them
+
+
+class Model(NamedTuple):
+    """One entry for each different transition; those of a pair form a chain, the newest first."""
+
+    newest: NDArray[np.int32]  # (P,): of each pair, state · A + action: its entry, or NONE
+    numbers: NDArray[np.int64]  # (P,): how many transitions began there, or NOT_MODELLED
+    paid: NDArray[np.float64]  # (P,): the sum of their rewards
+    pairs: NDArray[np.int32]  # (C,): of each entry
+    followers: NDArray[np.int32]  # (C,): the next state, or NONE after a masked end
+    counts: NDArray[np.int64]  # (C,)
+    older: NDArray[np.int32]  # (C,): the next entry of the same pair, or NONE
+    size: NDArray[np.int64]  # (1,): entries so far
+
+
+def new_model(num_states: int, num_actions: int, capacity: int) -> Model:
+    """Nothing seen, and room for this many different transitions, or as many as there can be."""
+    pairs = num_states * num_actions if capacity else 0
+    capacity = min(capacity, pairs * (num_states + 1))
+    claim(
+        20 * pairs + 20 * capacity,
+        f"a model of {capacity:,} transitions",
+        "Choose a smaller model_capacity, or 0 for none.",
+    )
+    return Model(
+        np.full(pairs, NONE, np.int32),
+        np.zeros(pairs, np.int64),
+        np.zeros(pairs),
+        np.zeros(capacity, np.int32),
+        np.zeros(capacity, np.int32),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.int32),
+        np.zeros(1, np.int64),
+    )
+
+
+def no_model() -> Model:
+    """The model of a learner without one."""
+    return new_model(0, 0, 0)
+
+
+@compiled
+def add_entry(model: Any, pair: Any, follower: Any, count: Any) -> None:
+    """A transition that is new; the caller knows that there is room."""
+    entry = model.size[0]
+    model.pairs[entry], model.followers[entry], model.counts[entry] = pair, follower, count
+    model.older[entry] = model.newest[pair]
+    model.newest[pair] = entry
+    model.size[0] = entry + 1
+
+
+@compiled
+def witness(model: Any, pair: Any, reward: Any, follower: Any) -> None:
+    """Count one transition from a pair."""
+    if model.numbers[pair] == NOT_MODELLED:
+        return
+    entry, known = model.newest[pair], 0
+    while entry != NONE and model.followers[entry] != follower:
+        entry = model.older[entry]
+        known += 1
+    if entry != NONE:
+        model.counts[entry] += 1
+    elif known < MOST_SUCCESSORS and model.size[0] < model.pairs.shape[0]:
+        add_entry(model, pair, follower, 1)
+    else:
+        model.numbers[pair] = NOT_MODELLED
+        return
+    model.numbers[pair] += 1
+    model.paid[pair] += reward
+
+
+@inlined
+def is_modelled(model: Any, pair: Any) -> Any:
+    """Whether the model knows all that followed a pair."""
+    return model.numbers.shape[0] > 0 and pair != NONE and model.numbers[pair] > 0
+
+
+@inlined
+def any_pair(model: Any, generator: Any) -> Any:
+    """The pair of a random entry; NONE without a model."""
+    return np.int64(model.pairs[int(uniform(generator) * model.size[0])]) if model.size[0] > 0 else np.int64(NONE)
+
+
+@compiled
+def expected_target(model: Any, scores: Any, pair: Any, discount: Any, nothing: Any) -> Any:
+    """The mean of R + γ max Q(S′, ·) over all transitions from a pair; `nothing`: the value after a masked end."""
+    total = 0.0
+    entry = model.newest[pair]
+    while entry != NONE:
+        follower = model.followers[entry]
+        value = nothing if follower == NONE else scores[follower, greedy(scores[follower])]
+        total += model.counts[entry] * value
+        entry = model.older[entry]
+    return (model.paid[pair] + discount * total) / model.numbers[pair]
+
+
+class SavedModel(NamedTuple):
+    """What a file holds of a model: the chains follow from the order of the entries."""
+
+    numbers: NDArray[np.int64]
+    paid: NDArray[np.float64]
+    pairs: NDArray[np.int32]
+    followers: NDArray[np.int32]
+    counts: NDArray[np.int64]
+
+
+def saved_part(model: Model, size: int) -> SavedModel:
+    """Views of the parts that a file holds, with this many entries."""
+    return SavedModel(model.numbers, model.paid, model.pairs[:size], model.followers[:size], model.counts[:size])
+
+
+def link(model: Model, size: int) -> None:
+    """Make the chains of a model whose first `size` entries were read from a file."""
+    model.newest[:] = NONE
+    model.size[0] = 0
+    for entry in range(size):
+        add_entry(model, model.pairs[entry], model.followers[entry], model.counts[entry])
