@@ -23,6 +23,7 @@ LENGTH = 100.0  # mean number of steps of an exploration
 FALL = 10_000.0  # steps after which the share of explorations begins to fall
 FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, where that is more
 WAY_BACK = 2.0  # length of the way back from an exploration, in lengths of the exploration
+FALL_OF_TRIES = 2.0  # how fast that chance falls with the visits of a state
 MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action outside of explorations
 
 
@@ -39,7 +40,7 @@ def chance_of_a_try(visits: Any, least: Any) -> Any:
     total = 0
     for a in range(visits.shape[0]):
         total += visits[a]
-    return max(least, min(MOST_TRIES, 1.0 / math.sqrt(1.0 + total)))
+    return max(least, min(MOST_TRIES, 1.0 / math.sqrt(1.0 + FALL_OF_TRIES * total)))
 
 
 @inlined
