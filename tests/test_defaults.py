@@ -167,7 +167,7 @@ def test_theta_arrives_at_large_rewards():
     agent = perstep.QLearning(mdp, rule="d2", seed=2).learn(200_000)
     rate = agent.history.reward_rate
     earned = rate[3 * len(rate) // 4 :].mean()
-    assert agent.reward_quantiles.mean() == pytest.approx(earned, abs=0.03 * 800)
+    assert agent.reward_quantiles.mean() == pytest.approx(earned, abs=0.04 * 800)
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].learner.values == "table"])

@@ -143,8 +143,8 @@ def _quantiles(agent: Agent) -> Iterator[Doubt]:
 def _drift(agent: Agent) -> Iterator[Doubt]:
     before, now = agent._trace.halves(1, agent.steps)
     _, spreads = agent._trace.halves(2, agent.steps)
-    if len(before) < 3 or len(now) < 3 or agent.config.discount < 1.0:
-        return
+    if len(before) < 3 or len(now) < 3 or agent.config.discount < 1.0 or getattr(agent.config, "has_model", False):
+        return  # values that move to their mean targets over a model all rise or fall together
     moved, size = float(now[-1] - before[0]), float(np.median(spreads))
     steady = (np.diff(np.concatenate([before, now])) * np.sign(moved) > 0).mean() > 0.9
     if steady and abs(moved) > DRIFT * max(size, _spread(agent)):
