@@ -7,6 +7,7 @@ a fault: its file is kept, and the command exits with 1. The same --seed makes t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import random
@@ -43,7 +44,7 @@ steps: 1000
 runs: 3
 grid:
   step_size: [0.01, 0.1]
-  reward_ratio: [1, 2e0]
+  reward_ratio: {low: 0.1, high: 10, log: true}
 fixed: {num_quantiles: 10, preset: paper}
 """
 
@@ -68,12 +69,16 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
         "device": "cpu",
     }
     agents = [
-        perstep.QLearning("perstep/TwoLoop-v0", rule="d3", num_quantiles=4),
+        perstep.QLearning("perstep/TwoLoop-v0", rule="d3", num_quantiles=4, horizon=20),
+        perstep.QLearning("perstep/RedPillBluePill-v0", num_quantiles=4, risk_level=0.25, risk_scan=3),
+        perstep.QLearning("perstep/TwoLoop-v0", rule="categorical", num_quantiles=5),
         perstep.TDLearning("perstep/RedPillBluePill-v0", [0, 1], num_quantiles=4),
         perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4),
         perstep.ActorCritic("perstep/InvertedPendulum-v0", rule="d3", **small),
         perstep.TileQ("MountainCar-v0", rule="differential", **small),
+        perstep.TileQ("perstep/MountainCar-v0", rule="d3", horizon=20, risk_level=0.5, **small),
         perstep.DeepQ("CartPole-v1", rule="d3", num_quantiles=4, **deep),
+        perstep.DeepQ("CartPole-v1", rule="d2", num_quantiles=4, risk_level=0.5, **deep),
     ]
     paths: dict[str, list[Path]] = {"agent": [], "result": [], "study": []}
     for number, agent in enumerate(agents):
@@ -95,7 +100,7 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
 def study_given() -> dict[str, Any]:
     return {
         "algorithm": "d2-q", "world": "perstep/RedPillBluePill-v0", "steps": 1000, "runs": 3,
-        "grid": {"step_size": [0.01, 0.1]}, "fixed": {"num_quantiles": 10},
+        "grid": {"step_size": [0.01, 0.1]}, "fixed": {"num_quantiles": 10, "risk_level": 0.5},
     }  # fmt: skip
 
 
@@ -117,7 +122,7 @@ def replaced(value: Any, rng: random.Random, nasty: list[Any] = NASTY_JSON) -> A
         if rng.random() < 0.1 and isinstance(inner, dict):
             inner.pop(last, None)
         elif rng.random() < 0.1 and isinstance(inner, dict):
-            inner[rng.choice(("x", "seed", "render_mode", "entry_point"))] = json.loads(
+            inner[rng.choice(("x", "seed", "render_mode", "entry_point", "env", "name", "world"))] = json.loads(
                 json.dumps(rng.choice(NASTY_JSON))
             )
         else:
@@ -274,6 +279,9 @@ def serve(connection: Connection, folder: str) -> None:
                 agent.learn(5, progress=False)
                 agent.history  # noqa: B018 (a property)
                 repr(agent)
+                agent.card()
+                with contextlib.suppress(ValueError):  # too few steps, or none that it learns
+                    agent.forecast(10)
             except spoken as error:
                 unexpected = isinstance(error, TypeError | MemoryError) or not str(error)
                 return f"no sentence: {error!r}" if unexpected else "loaded, then a sentence"

@@ -116,6 +116,43 @@ def test_a_world_of_a_file_keeps_to_the_budget(agent, world, settings, agents, t
         perstep.load(tmp_path / "a.safetensors")
 
 
+@pytest.mark.parametrize(
+    ("world", "settings"),
+    [
+        (TWO_LOOP, {"world": "endless", "env": "evil_world:X-v0"}),
+        (TWO_LOOP, {"world": "FollowPolicy", "env": "evil_world:X-v0", "policy": 1}),
+        ("perstep/MountainCar-v0", {"name": "evil_world:X-v0"}),
+    ],
+)
+def test_no_setting_of_a_world_imports_a_module(world, settings, agents, tmp_path, monkeypatch):
+    """A registered world may make another one: only from what it is meant for."""
+    (tmp_path / "evil_world.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    about = {**agents["lake"][1]["world"], "name": world, "kwargs": settings}
+    storage.write(tmp_path / "a.safetensors", *changed(agents["lake"], ["world"], about))
+    with pytest.raises(storage.BadFile, match=r"no finite world|must be one of CartPole-v1"):
+        perstep.load(tmp_path / "a.safetensors")
+    assert "evil_world" not in sys.modules
+
+
+@pytest.mark.parametrize("world", ["perstep/CartPole-v0", "perstep/MountainCar-v0", "perstep/Acrobot-v0"])
+def test_a_world_that_has_a_name_as_setting_is_made_again(world, tmp_path):
+    perstep.TileQ(world, tilings=2, tiles=2).save(tmp_path / "a.safetensors")
+    assert perstep.load(tmp_path / "a.safetensors").learn(0).world_name.startswith(world)
+
+
+def test_settings_that_gymnasium_uses_itself_may_be_registered(agents, tmp_path):
+    def lake(id, name, max_episode_steps):
+        return gymnasium.make("FrozenLake-v1").unwrapped
+
+    gymnasium.register("Lake-v5", entry_point=lake, kwargs={"id": 1, "name": "x", "max_episode_steps": 5})
+    try:
+        perstep.QLearning("Lake-v5", num_quantiles=4).save(tmp_path / "a.safetensors")
+        assert perstep.load(tmp_path / "a.safetensors").learn(5).steps == 5
+    finally:
+        del gymnasium.registry["Lake-v5"]
+
+
 def test_a_history_larger_than_the_budget(agents, tmp_path):
     arrays, metadata = changed(agents["table"], ["config", "num_quantiles"], 60_000)
     many = {name: np.zeros(60_000) for name in ("rewards.theta", "rewards.tau", "record.reward_rate")}
