@@ -668,7 +668,9 @@ def ray_with(alive, error=Lost, head=""):
     def get(reference):
         raise error("gone")
 
-    exceptions = SimpleNamespace(RayError=Lost, LocalRayletDiedError=type("Died", (Lost,), {}))
+    exceptions = SimpleNamespace(
+        RayError=Lost, LocalRayletDiedError=type("Died", (Lost,), {}), NodeDiedError=type("NodeDied", (Lost,), {})
+    )
     return SimpleNamespace(
         nodes=lambda: [{"Alive": each} for each in alive],
         get=get,
@@ -688,11 +690,57 @@ def test_a_cluster_without_machines_is_an_error():
             ray_engine._refuse_without_nodes(gone)
     study = studies_of(SMALL, "s")[1][0]
     unit = Unit(index=0, study=study, setting=study.settings[0], seeds=(0,))
-    assert ray_engine._rows(ray_with([True]), None, unit)[0]["error"] == "Lost: gone"
+    assert ray_engine._rows(ray_with([True]), None, unit, again=True)[0]["error"] == "Lost: gone"
     died = ray_with([True])
     died.get = ray_with([True], died.exceptions.LocalRayletDiedError).get
     with pytest.raises(ConnectionError, match="repeat the same command"):
-        ray_engine._rows(died, None, unit)
+        ray_engine._rows(died, None, unit, again=True)
+
+
+class Tape:
+    """A Ray whose tasks end as `plan` says: seed → how each submission of its run ends, "lost" or the rows."""
+
+    def __init__(self, plan):
+        self.plan, self.submitted = plan, []
+        nothing = lambda *given, **named: None  # noqa: E731
+        self.exceptions = ray_with([]).exceptions
+        self.is_initialized, self.cluster_resources, self.cancel = lambda: True, dict, nothing
+
+    def remote(self, run):
+        def submit(unit):
+            self.submitted.append(unit.seeds[0])
+            return len(self.submitted), self.plan[unit.seeds[0]].pop(0)
+
+        return SimpleNamespace(options=lambda **needs: SimpleNamespace(remote=submit))
+
+    def wait(self, references, num_returns, timeout):
+        return [min(references)], []
+
+    def get(self, reference):
+        if reference[1] == "lost":
+            raise self.exceptions.NodeDiedError("the node has died")
+        return reference[1]
+
+
+@pytest.mark.parametrize(
+    ("plan", "submitted", "given_up"),
+    [
+        ({0: ["zero"], 1: ["lost", "one"], 2: ["two"]}, [0, 1, 2, 1], None),
+        ({0: ["zero"], 1: ["lost", "lost"], 2: ["lost", "two"]}, [0, 1, 2, 1, 2], 1),  # nothing ends between its losses
+        ({0: ["lost"], 1: ["one"], 2: ["two"]}, [0, 1, 2], 0),
+    ],
+)
+def test_a_run_that_lost_its_machines_is_tried_again_while_others_end(plan, submitted, given_up, monkeypatch):
+    study = studies_of({**SMALL, "world": "FrozenLake-v1", "runs": 3}, "s")[1][0]
+    units = [Unit(index=0, study=study, setting=study.settings[0], seeds=(0, 1, 2))]
+    tape = Tape(plan)
+    monkeypatch.setattr(ray_engine, "_imported", lambda: tape)
+    monkeypatch.setattr(ray_engine, "_require_token", lambda: None)
+    ended = {unit.seeds[0]: rows for unit, rows in ray_engine.RayEngine().work(units)}
+    assert tape.submitted == submitted
+    if given_up is not None:
+        assert "4 attempts, and no other run ended" in ended.pop(given_up)[0]["error"]
+    assert ended == {seed: ["zero", "one", "two"][seed] for seed in {0, 1, 2} - {given_up}}
 
 
 def test_a_ray_of_our_own_has_a_token(monkeypatch):

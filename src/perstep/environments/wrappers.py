@@ -139,5 +139,7 @@ def _refuse_vector(env: Any) -> None:
 def endless_env(name: str, reset_cost: float, **settings: Any) -> gymnasium.Env[Any, Any]:
     """perstep/CartPole-v0, perstep/MountainCar-v0 and perstep/Acrobot-v0"""
     if name not in ENDLESS:  # also since "module:id" would import a module, and a file may give the name
-        raise ValueError(f"name must be one of {', '.join(ENDLESS)}, got {name!r}. For others: environments.endless(env).")
+        raise ValueError(
+            f"name must be one of {', '.join(ENDLESS)}, got {name!r}. For others: environments.endless(env)."
+        )
     return Teleport(gymnasium.make(name, **settings).unwrapped, reset_cost)
