@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import multiprocessing
+import os
 import random
 import shutil
 import sys
@@ -24,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-SECONDS, BYTES = 10.0, 1_000_000_000  # the limits for one file
+SECONDS, BYTES = 10.0, 1_000_000_000  # the limits for one file: processor time and memory
+LONGEST = 60.0  # seconds of waiting, also if the processor is busy with something else
 START = 300.0  # seconds for a child to import and compile
 EVIL = "evil_world"  # a module whose import leaves a file
 FOLDER = Path(__file__).parent
@@ -54,6 +56,8 @@ fixed: {num_quantiles: 10, preset: paper}
 
 def make_samples(folder: Path) -> dict[str, list[Path]]:
     """Small whole files of every kind."""
+    import gymnasium
+
     import perstep
     from perstep.studies.execution import complete
     from perstep.studies.results import Results
@@ -77,6 +81,9 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
         perstep.ActorCritic("perstep/InvertedPendulum-v0", rule="d3", **small),
         perstep.TileQ("MountainCar-v0", rule="differential", **small),
         perstep.TileQ("perstep/MountainCar-v0", rule="d3", horizon=20, risk_level=0.5, **small),
+        perstep.TileQ(
+            gymnasium.make("perstep/MountainCar-v0", max_episode_steps=9), rule="d3", **small
+        ),  # a plain loop
         perstep.DeepQ("CartPole-v1", rule="d3", num_quantiles=4, **deep),
         perstep.DeepQ("CartPole-v1", rule="d2", num_quantiles=4, risk_level=0.5, **deep),
     ]
@@ -333,12 +340,21 @@ class Child:
         if not self.connection.poll(START) or self.connection.recv()[0] != "ready":
             raise RuntimeError("The child did not start.")
 
+    def processor_time(self) -> float:
+        """Seconds that the process has computed so far."""
+        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
     def read(self, kind: str, path: Path) -> tuple[str, int, float]:
         """What happened, the memory and the seconds."""
         begin = time.monotonic()
         try:
             self.connection.send((kind, str(path)))
-            if self.connection.poll(SECONDS):
+            busy = self.processor_time()
+            while not self.connection.poll(1.0):
+                if self.processor_time() - busy > SECONDS or time.monotonic() - begin > LONGEST:
+                    break
+            else:
                 said, memory = self.connection.recv()
                 return said, memory, time.monotonic() - begin
             said = "hang"

@@ -3,6 +3,7 @@ follow a given policy, for its prediction."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, final
@@ -10,6 +11,7 @@ from typing import Any, final
 import gymnasium
 import numpy as np
 
+from perstep.config.checks import number
 from perstep.environments.world_state import TIME_LIMIT, kind
 
 ENDLESS = ("CartPole-v1", "MountainCar-v0", "Acrobot-v1")
@@ -26,7 +28,7 @@ class Teleport(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any], reset_cost: float = 0.0) -> None:
         _refuse_vector(env)
         super().__init__(env)
-        self.reset_cost = float(reset_cost)
+        self.reset_cost = number("reset_cost", reset_cost, -math.inf, above=True)
 
     @property
     def spec(self) -> Any:  # type: ignore[override]
