@@ -754,3 +754,78 @@ def test_a_ray_of_our_own_has_a_token(monkeypatch):
     ray_engine._require_token()
     assert os.environ["RAY_AUTH_MODE"] == "token"
     assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
+
+
+# --- Values that nobody means
+
+ENORMOUS = 10**60  # also too large for a float
+
+
+@pytest.fixture(scope="module")
+def two_loop():
+    from perstep.environments import two_loop
+
+    mdp = two_loop()
+    return mdp, mdp.evaluate([0] * mdp.num_states)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num_quantiles": ENORMOUS}, r"over 1,000,000,000 GB"),
+        ({"discount": np.array([0.9, 0.8])}, "discount must be one value"),
+        ({"reset_cost": np.array([1, 2])}, "reset_cost must be one value"),
+        ({"scale_free": np.array([1, 2])}, "scale_free must be one value"),
+        ({"rule": "d3", "horizon": 1e308}, r"horizon must be a finite number between 1 and 1e\+09"),
+        ({"risk_level": 0.5, "risk_scan": ENORMOUS}, "over 1,000,000,000 GB"),
+    ],
+)
+def test_settings_that_are_no_numbers_or_too_large(settings, words):
+    with pytest.raises((ValueError, TooLarge), match=words):
+        perstep.QLearning(TWO_LOOP, **settings)
+
+
+def test_tiles_beyond_the_digits_of_a_coordinate():
+    with pytest.raises(ValueError, match="tiles must be at most"):
+        perstep.TileQ("perstep/InvertedPendulum-v0", tiles=2**63)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda mdp, found: found.forecast(ENORMOUS), "num_steps must be a whole number from 1 to"),
+        (lambda mdp, found: found.forecast(5, num_paths=ENORMOUS), "a smaller num_paths"),
+        (lambda mdp, found: found.forecast(5, num_paths=5, seed=-1), "seed must be a whole number"),
+        (lambda mdp, found: found.forecast(5).interval("x"), "level must be a probability"),
+        (lambda mdp, found: found.forecast(5).quantile("x"), "quantile expects a number"),
+        (lambda mdp, found: found.forecast(5).cdf({}), "cdf expects a number"),
+        (lambda mdp, found: found.return_distribution(1e300, 0), "horizon must be"),
+        (lambda mdp, found: found.return_distribution(5, True), "state must be a state"),
+        (lambda mdp, found: mdp.solve(tolerance=None), "tolerance, the width of the proven interval, must be"),
+        (lambda mdp, found: mdp.optimality_gap("x"), "Action values must be an array of numbers"),
+        (lambda mdp, found: found.reward_distribution.sample(0.5), "sample expects a number of draws"),
+        (lambda mdp, found: perstep.Distribution.from_quantiles({}), "expects a number"),
+        (lambda mdp, found: perstep.check_world(None), "takes a Gymnasium environment"),
+        (lambda mdp, found: perstep.check_world(mdp, num_steps=2**40), "num_steps must be a whole number from 1"),
+        (lambda mdp, found: perstep.FiniteMDP.from_gymnasium(None), "needs a Gymnasium environment"),
+        (lambda mdp, found: perstep.FiniteMDP.from_matrices(None, 1), "one matrix"),
+        (lambda mdp, found: perstep.FiniteMDP.from_function({}, [0], print), "start must be a state"),
+        (lambda mdp, found: perstep.FiniteMDP.from_function(0, [], print), "actions must be a list"),
+        (lambda mdp, found: perstep.FiniteMDP.from_function(0, [0], print, max_states="x"), "max_states must be"),
+        (lambda mdp, found: perstep.environments.endless("CartPole-v1", float("nan")), "reset_cost must be a finite"),
+        (lambda mdp, found: perstep.make_agent(["d2-q"], mdp), "There is no algorithm"),
+        (lambda mdp, found: perstep.Decay(0.1)("x"), "visits must be"),
+        (lambda mdp, found: perstep.QLearning(mdp).record_every(2**63), "window must be a whole number"),
+        (lambda mdp, found: perstep.QLearning(mdp).record_every(5, rows=None), "rows must be a whole number"),
+        (lambda mdp, found: perstep.QLearning(mdp).learn(5, snapshot_at=3), "snapshot_at must be a list"),
+    ],
+)
+def test_arguments_that_nobody_means_are_refused_with_a_sentence(ask, words, two_loop):
+    with pytest.raises((ValueError, TypeError, TooLarge), match=words):
+        ask(*two_loop)
+
+
+def test_a_tail_thinner_than_any_run_is_a_warning():
+    counted = perstep.Distribution.from_counts(np.array([0.0, 1.0]), np.array([50, 50]), 100.0)
+    with pytest.warns(perstep.ThinTail, match="needs about"):
+        counted.cvar(1e-320)

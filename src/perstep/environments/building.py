@@ -47,7 +47,7 @@ def from_matrices(transitions: Sequence[Any] | ArrayLike, rewards: Any) -> Model
         raise TypeError(
             f"from_matrices needs one matrix (states, states) for each action, got {type(transitions).__name__}."
         )
-    matrices = [_sparse(matrix, f"transitions[{a}]") for a, matrix in enumerate(transitions)]  # type: ignore[arg-type]
+    matrices = [_sparse(matrix, f"transitions[{a}]") for a, matrix in enumerate(transitions)]
     if not matrices:
         raise ValueError("from_matrices needs one matrix (states, states) for each action, got an empty list.")
     num_states, num_actions = matrices[0].shape[0], len(matrices)
@@ -113,7 +113,7 @@ def from_function(
 ) -> Model:
     """Enumerate the states that can be reached from `start`, in the order in which they are found."""
     count("max_states", max_states, 1)
-    if not isinstance(start, Mapping | Hashable) or start == {}:
+    if not isinstance(start, Mapping | Hashable) or (isinstance(start, Mapping) and not start):
         raise TypeError(
             f"start must be a state, which can be a key of a dict, or a dict from states to probabilities, got {start!r}."
         )
