@@ -7,11 +7,15 @@ of one thread; of many times of a millisecond the shortest counts. The settings 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -30,7 +34,19 @@ CALLS = "a call of learn(1)"
 
 
 def serve() -> None:
-    """One version: reads the name of a case from each line, and answers with seconds."""
+    """One version: reads the name of a case from each line, and answers with seconds and with the code that it has loaded."""
+    from numba.core.codegen import CPUCodeLibrary
+
+    loaded: dict[str, list[str]] = {}
+    unserialize = CPUCodeLibrary._unserialize.__func__
+
+    def watched(cls: Any, codegen: Any, state: Any) -> Any:
+        name, kind, data = state
+        if kind == "object":
+            loaded[name] = disassembled(data[0])
+        return unserialize(cls, codegen, state)
+
+    CPUCodeLibrary._unserialize = classmethod(watched)
     import perstep
 
     warnings.simplefilter("ignore")
@@ -46,7 +62,20 @@ def serve() -> None:
             agent.learn(1, progress=False)
         else:
             agent._advance(steps)  # the compiled loop alone
-        print(json.dumps([perstep.__file__, time.process_time() - begin]), flush=True)
+        print(json.dumps([perstep.__file__, time.process_time() - begin, loaded]), flush=True)
+        loaded.clear()
+
+
+def disassembled(code: bytes) -> list[str]:
+    """The instructions of an object file, without addresses; empty without binutils."""
+    if shutil.which("objdump") is None:
+        return []
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(code)
+        file.flush()
+        words = ["objdump", "--disassemble", "--no-show-raw-insn", file.name]
+        lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [re.sub(r"[0-9a-f]+ <.*?>|#.*", "", line.partition("\t")[2]).strip() for line in lines if "\t" in line]
 
 
 class Version:
@@ -54,6 +83,7 @@ class Version:
 
     def __init__(self, source: Path) -> None:
         self.source = source.resolve()
+        self.code: dict[str, list[str]] = {}
         one = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "PYTHONDONTWRITEBYTECODE"), "1")
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--serve"], env={**os.environ, **one, "PYTHONPATH": str(self.source)},
@@ -66,7 +96,8 @@ class Version:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(name) + "\n")
         self.process.stdin.flush()
-        file, seconds = json.loads(self.process.stdout.readline())
+        file, seconds, code = json.loads(self.process.stdout.readline())
+        self.code |= code
         if self.source not in Path(file).parents:
             raise RuntimeError(f"Expected perstep from {self.source}, got {file}.")
         return float(seconds)
@@ -78,12 +109,27 @@ def main() -> None:
     parser.add_argument("new", type=Path, nargs="?")
     parser.add_argument("--tries", type=int, default=1000)
     parser.add_argument("--cases", nargs="+", default=[*CASES, CALLS], help=f"of {', '.join([*CASES, CALLS])}")
+    parser.add_argument(
+        "--code", action="store_true", help="compare machine code instead, once both versions have compiled it"
+    )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.serve:
         serve()
+    elif flags.code:
+        compare_code(Version(flags.old), Version(flags.new), flags.cases)
     else:
         measure(Version(flags.old), Version(flags.new), flags.cases, flags.tries)
+
+
+def compare_code(old: Version, new: Version, cases: list[str]) -> None:
+    """The instructions of every compiled function, and how many of them differ."""
+    for name in cases:
+        old.seconds(name), new.seconds(name)
+    for name in sorted(old.code.keys() & new.code.keys()):
+        before, after = old.code[name], new.code[name]
+        changed = sum(line.startswith("+ ") for line in difflib.ndiff(before, after)) if before != after else 0
+        print(f"{name}: {len(before):,} instructions before, {len(after):,} after, {changed:,} of them others")
 
 
 def measure(old: Version, new: Version, cases: list[str], tries: int) -> None:

@@ -19,6 +19,7 @@ from perstep.environments.outcomes import transition_matrix
 from perstep.environments.spaces import discrete_actions
 from perstep.environments.world_state import restore, snapshot, time_limit
 from perstep.interaction.vector_worlds import DISABLED, NEXT_STEP, SAME_STEP, autoreset_mode, is_vector
+from perstep.schedules import is_finite
 
 MOST_STEPS = 1_000_000
 DIAMETER_UP_TO = 100  # states
@@ -98,7 +99,7 @@ class _Life:
 
     def sound_reward(self, reward: Any) -> bool:
         """Whether this is a reward."""
-        return bool(np.isscalar(reward) and np.isfinite(float(reward)))  # type: ignore[arg-type]
+        return isinstance(reward, bool | np.bool_) or is_finite(reward)
 
     def differs_from(self, other: _Life) -> int | None:
         """The first step in which two lives differ."""

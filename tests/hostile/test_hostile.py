@@ -829,3 +829,20 @@ def test_a_tail_thinner_than_any_run_is_a_warning():
     counted = perstep.Distribution.from_counts(np.array([0.0, 1.0]), np.array([50, 50]), 100.0)
     with pytest.warns(perstep.ThinTail, match="needs about"):
         counted.cvar(1e-320)
+
+
+@pytest.mark.parametrize("reward", ["x", 10**400, None, float("nan")])
+def test_a_reward_that_is_no_number_is_named(reward):
+    class World(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action):
+            return 1, reward, False, False, {}
+
+    assert "rewards" in [doubt.name for doubt in perstep.check_world(World(), num_steps=5)]
+    with pytest.raises(ValueError, match="the reward must be one finite number"):
+        perstep.QLearning(World()).learn(5)
