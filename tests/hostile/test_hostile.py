@@ -801,7 +801,7 @@ def test_tiles_beyond_the_digits_of_a_coordinate():
         (lambda mdp, found: found.forecast(5).cdf({}), "cdf expects a number"),
         (lambda mdp, found: found.return_distribution(1e300, 0), "horizon must be"),
         (lambda mdp, found: found.return_distribution(5, True), "state must be a state"),
-        (lambda mdp, found: mdp.solve(tolerance=None), "tolerance, the width of the proven interval, must be"),
+        (lambda mdp, found: mdp.solve(tolerance=None), "tolerance must be a number of at least 0"),
         (lambda mdp, found: mdp.optimality_gap("x"), "Action values must be an array of numbers"),
         (lambda mdp, found: found.reward_distribution.sample(0.5), "sample expects a number of draws"),
         (lambda mdp, found: perstep.Distribution.from_quantiles({}), "expects a number"),

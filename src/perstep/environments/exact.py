@@ -34,6 +34,7 @@ from perstep.environments.sweeps import backup, relax, settle
 from perstep.forecast import Forecast
 from perstep.progress import Bar
 from perstep.randomness import make_generator
+from perstep.schedules import is_finite
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -628,7 +629,10 @@ def solve(outcomes: Outcomes, initial: Floats, tolerance: float = TOLERANCE) -> 
 
 def solve_model(matrix: csr_array, rewards: Floats, initial: Floats, tolerance: float = TOLERANCE) -> Solution:
     """The optimum for transition probabilities P (S·A, S), rewards (S, A) and the distribution of the first state (S,)."""
-    tolerance = number("tolerance, the width of the proven interval,", tolerance, 0.0)
+    if not is_finite(tolerance) or tolerance < 0.0:
+        raise ValueError(
+            f"tolerance must be a number of at least 0, the width of the proven interval, got {tolerance!r}."
+        )
     num_states, num_actions = rewards.shape
     counted = np.ones(num_states, dtype=np.bool_)
     parts = end_components(matrix, num_actions)
