@@ -105,7 +105,7 @@ def test_networks_learn_it_too():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"horizon": 0.5}, "horizon must be a finite number 1 or more, got 0.5"),
+        ({"horizon": 0.5}, "horizon must be a finite number between 1 and"),
         ({"horizon": np.inf}, "horizon must be a finite number"),
         ({"horizon": 10, "rule": "d2"}, "Use rule='d3', or horizon=None"),
         ({"horizon": 10, "num_return_quantiles": 1}, "at least two return quantiles"),

@@ -157,6 +157,6 @@ ALGORITHMS = {row.name: row for row in (*_cells(), *CORNERS)}
 
 def algorithm(name: str) -> Algorithm:
     """The algorithm with this name."""
-    if name not in ALGORITHMS:
-        raise unknown("algorithm", name, ALGORITHMS, hint=class_hint(name) or "`perstep list` shows them.")
+    if not isinstance(name, str) or name not in ALGORITHMS:
+        raise unknown("algorithm", name, ALGORITHMS, hint=class_hint(str(name)) or "`perstep list` shows them.")
     return ALGORITHMS[name]

@@ -15,6 +15,7 @@ from perstep.system.memory import available_memory
 BUDGET = 1_000_000_000  # bytes that an agent from a file may take beyond the size of its file
 SMALL = 10_000_000  # bytes that every machine has: asking the system takes as long as making a small agent
 UNKNOWN = 2**40  # bytes, where the system does not tell how much memory is available
+MANY = 10**18  # bytes from which on the number says nothing more
 FEWER_NUMBERS = "Choose smaller settings."
 
 
@@ -56,7 +57,7 @@ def limited(num_bytes: int) -> Iterator[None]:
 
 def gigabytes(num_bytes: float) -> str:
     """For example "0.73 GB"."""
-    return f"{num_bytes / 1e9:,.2f} GB"
+    return f"{num_bytes / 1e9:,.2f} GB" if num_bytes < MANY else f"over {MANY / 1e9:,.0f} GB"
 
 
 def _capitalized(text: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perstep.agents import Agent
 
 LEVEL = 0.95
+MOST_SEEDS = 100_000
 
 
 @final
@@ -106,7 +107,7 @@ def compare(
         if not callable(getattr(agent, "evaluate", None)):
             raise TypeError(f"compare expects agents, got {type(agent).__name__} as {name!r}.")
     _refuse_several_worlds(agents)
-    number = count("seeds", seeds, 2)
+    number = count("seeds", seeds, 2, MOST_SEEDS)
     scores = np.zeros((len(agents), number))
     with Bar(number * len(agents), "compare") as bar:
         for row, agent in enumerate(agents.values()):

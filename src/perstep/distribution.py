@@ -8,15 +8,17 @@ A distribution of samples knows their number. So it has standard errors, and it 
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, final, overload
+from typing import TYPE_CHECKING, Any, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perstep.budget import claim
 from perstep.quantiles import levels
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+MOST_NEEDED = 10**18  # steps that a warning names
 WEIGHT_TOLERANCE = 1e-9  # a sum of probabilities may differ from 1 by this much, because of rounding
 LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth, also if 8 · 0.1 rounds below 0.8
 BLOCK = 1 << 20  # entries of a (points × components) table in memory at once
@@ -133,7 +136,7 @@ class Distribution:
     def cdf(self, x: Sequence[float] | Floats) -> Floats: ...
     def cdf(self, x: float | Sequence[float] | Floats) -> float | Floats:
         """P(X ≤ x)."""
-        points = np.asarray(x, dtype=np.float64)
+        points = _numbers(x, "cdf")
         if np.isnan(points).any():
             raise ValueError("cdf expects numbers, got NaN. Check how x was computed.")
         return _like(x, _by_block(self._cdf, points, self._smooth[0].size))
@@ -196,8 +199,9 @@ class Distribution:
 
     def sample(self, n: int, seed: int | np.random.Generator | None = None) -> Floats:
         """`n` independent draws. (n,)"""
-        if n < 0:
-            raise ValueError(f"sample expects a number of draws, 0 or more, got {n}.")
+        if isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 0:
+            raise ValueError(f"sample expects a number of draws, 0 or more, got {n!r}.")
+        claim(24 * int(n), f"a sample of {n:,} draws", "Choose fewer.")
         random = np.random.default_rng(seed)
         chosen = np.searchsorted(_cumulative(self.weights), random.random(n), side="right")
         chosen = np.minimum(chosen, self.weights.size - 1)
@@ -280,7 +284,7 @@ class Distribution:
             return
         worst = np.where(thin, tails, np.inf).argmin()
         tail = float(tails.flat[worst])
-        needed = math.ceil(FEWEST_IN_TAIL / tail * self.num_samples / self.effective_samples)
+        needed = math.ceil(min(FEWEST_IN_TAIL / tail * self.num_samples / self.effective_samples, MOST_NEEDED))
         warnings.warn(
             f"{name}({float(asked.flat[worst]):g}) rests on a tail of about {tail * self.effective_samples:.2g} independent "
             f"samples: these {self.num_samples:,} steps are worth {self.effective_samples:,.0f} of them. It needs about "
@@ -492,7 +496,7 @@ def _checked_samples(num_samples: int | None, effective_samples: float | None) -
 
 
 def _finite_vector(values: ArrayLike, what: str) -> Floats:
-    vector = np.asarray(values, dtype=np.float64)
+    vector = _numbers(values, "A distribution")
     if vector.ndim != 1 or vector.size == 0:
         raise ValueError(
             f"A distribution expects its {what} as a vector of at least one number, got shape {vector.shape}. "
@@ -507,8 +511,15 @@ def _finite_vector(values: ArrayLike, what: str) -> Floats:
     return vector
 
 
+def _numbers(given: Any, what: str) -> Floats:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"{what} expects a number or an array of numbers, got {str(given)[:100]!r}.") from error
+
+
 def _probabilities(p: float | Sequence[float] | Floats, what: str, *, zero_allowed: bool) -> Floats:
-    asked = np.asarray(p, dtype=np.float64)
+    asked = _numbers(p, what)
     good = (asked <= 1.0) & ((asked >= 0.0) if zero_allowed else (asked > 0.0))
     if not good.all():
         bad = float(asked[~good].flat[0])

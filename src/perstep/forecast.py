@@ -12,6 +12,7 @@ import numpy as np
 
 from perstep.distribution import Distribution, Floats
 from perstep.rules import BLUE, ORANGE
+from perstep.schedules import is_finite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,8 +69,8 @@ class Forecast:
 
     def interval(self, level: float = 0.9) -> tuple[float, float]:
         """The band (low, high) that holds the sum with probability `level`, with equal probabilities below and above it."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must be a probability above 0 and below 1, such as 0.9, got {level}.")
+        if not (is_finite(level) and 0.0 < level < 1.0):
+            raise ValueError(f"level must be a probability above 0 and below 1, such as 0.9, got {level!r}.")
         return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
 
     def plot(self, ax: Axes | None = None, *, level: float = 0.9) -> Figure:

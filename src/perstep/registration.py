@@ -43,6 +43,8 @@ WORLDS: dict[str, tuple[str, dict[str, str | float]]] = {
     "perstep/Atari-v0": ("perstep.environments.atari:AtariEnv", {"game": "breakout"}),
 }
 """Gymnasium id → (entry point, keyword arguments) of each world."""
+FINITE_WORLDS = {str(settings["world"]) for entry_point, settings in WORLDS.values() if entry_point == _FINITE}
+"""The functions of `perstep.environments` that return the registered finite worlds."""
 
 
 def register() -> None:

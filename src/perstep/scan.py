@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.compiled import compiled
 from perstep.units import LONGEST_MEMORY
 
@@ -45,6 +46,11 @@ class Scan(NamedTuple):
 def new_scan(num_states: int, num_actions: int, size: int, level: float, *, changing: bool = False) -> Scan:
     """Nothing seen."""
     cursor = np.array([0, FIRST_LAID, FIRST_LAID, 0, 0, 0 if changing else 1])
+    claim(
+        8 * size * (num_states * num_actions + 8),
+        f"a scan of {size:,} learners for {num_states:,} states",
+        "Choose a smaller risk_scan.",
+    )
     return Scan(
         np.zeros((num_states, num_actions, size)),
         np.zeros(size),

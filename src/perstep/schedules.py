@@ -35,7 +35,9 @@ class Decay:
 
     def __call__(self, visits: int) -> float:
         """The step after this many visits."""
-        return float(step_size(self.scale, self.power, self.delay, visits))
+        if not (is_finite(visits) and visits >= 0):
+            raise ValueError(f"The number of visits must be 0 or more, got {visits!r}.")
+        return float(step_size(self.scale, self.power, self.delay, float(visits)))
 
 
 def is_finite(value: object) -> bool:

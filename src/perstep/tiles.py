@@ -23,6 +23,7 @@ from perstep.compiled import compiled
 
 LARGEST_TABLE = 2**27  # features: one weight each is one GiB; a larger table must be hashed
 
+MOST_STEPS = 2**53  # of all tilings along a dimension: above it, a coordinate as a float misses some
 _NO_BOUND = 1e30  # worlds that mean infinity may write the largest float instead
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2⁶⁴ / golden ratio, the step of the splitmix64 sequence
@@ -143,6 +144,11 @@ class TileCoder:
             raise ValueError(
                 f"tiles must be whole numbers of at least 1, got {self.tiles}. "
                 f"Leave a dimension that should not count out of the point."
+            )
+        if int(self.tilings) * max(map(int, tiles)) > MOST_STEPS:
+            raise ValueError(
+                f"tiles must be at most {MOST_STEPS // int(self.tilings):,} for {self.tilings} tilings, got {self.tiles}. "
+                "Choose fewer tiles."
             )
         for d in self.wrap:
             if d not in range(dimensions):

@@ -19,7 +19,9 @@ from perstep.environments.outcomes import transition_matrix
 from perstep.environments.spaces import discrete_actions
 from perstep.environments.world_state import restore, snapshot, time_limit
 from perstep.interaction.vector_worlds import DISABLED, NEXT_STEP, SAME_STEP, autoreset_mode, is_vector
+from perstep.schedules import is_finite
 
+MOST_STEPS = 1_000_000
 DIAMETER_UP_TO = 100  # states
 MIXING_UP_TO = 500  # states
 
@@ -44,11 +46,15 @@ def check_world(env: Any, num_steps: int = 1000, seed: int = 0) -> WorldCheck:
     finite world it also tells whether it communicates, and how long it takes to get around. For a vector environment it looks
     at all environments, and at whether ends are reset in the mode that it names.
     """
-    steps = count("num_steps", num_steps, 1)
+    steps, seed = count("num_steps", num_steps, 1, MOST_STEPS), count("seed", seed, 0)
     own = isinstance(env, str | FiniteMDP)
     made: Any = FiniteMDPEnv(env) if isinstance(env, FiniteMDP) else make(env) if isinstance(env, str) else env
     if isinstance(made, type):
         raise TypeError(f"check_world takes an environment, not its class: check_world({made.__name__}()).")
+    if not (hasattr(made, "action_space") and hasattr(made, "observation_space")):
+        raise TypeError(
+            f"check_world takes a Gymnasium environment, its id or a perstep.FiniteMDP, got {type(made).__name__}."
+        )
     found = WorldCheck()
     try:
         discrete_actions(made.single_action_space if is_vector(made) else made.action_space, "An agent")
@@ -93,7 +99,7 @@ class _Life:
 
     def sound_reward(self, reward: Any) -> bool:
         """Whether this is a reward."""
-        return bool(np.isscalar(reward) and np.isfinite(float(reward)))  # type: ignore[arg-type]
+        return isinstance(reward, bool | np.bool_) or is_finite(reward)
 
     def differs_from(self, other: _Life) -> int | None:
         """The first step in which two lives differ."""

@@ -97,7 +97,7 @@ def test_a_world_without_chance_has_a_sure_return() -> None:
 
 def test_bad_questions_get_a_sentence() -> None:
     evaluation = two_loop().evaluate(np.ones(9, int), start=5)
-    with pytest.raises(ValueError, match=r"horizon must be a finite number 1 or more, got 0\.5"):
+    with pytest.raises(ValueError, match=r"horizon must be a finite number between 1 and 1e\+09, got 0\.5"):
         evaluation.return_variance(0.5)
     with pytest.raises(ValueError, match="state must be a state from 0 to 8 that was evaluated, got 3"):
         evaluation.return_distribution(10, 3)

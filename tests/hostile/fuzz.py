@@ -7,8 +7,10 @@ a fault: its file is kept, and the command exits with 1. The same --seed makes t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
+import os
 import random
 import shutil
 import sys
@@ -23,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-SECONDS, BYTES = 10.0, 1_000_000_000  # the limits for one file
+SECONDS, BYTES = 10.0, 1_000_000_000  # the limits for one file: processor time and memory
+LONGEST = 60.0  # seconds of waiting, also if the processor is busy with something else
 START = 300.0  # seconds for a child to import and compile
 EVIL = "evil_world"  # a module whose import leaves a file
 FOLDER = Path(__file__).parent
@@ -43,7 +46,7 @@ steps: 1000
 runs: 3
 grid:
   step_size: [0.01, 0.1]
-  reward_ratio: [1, 2e0]
+  reward_ratio: {low: 0.1, high: 10, log: true}
 fixed: {num_quantiles: 10, preset: paper}
 """
 
@@ -53,6 +56,8 @@ fixed: {num_quantiles: 10, preset: paper}
 
 def make_samples(folder: Path) -> dict[str, list[Path]]:
     """Small whole files of every kind."""
+    import gymnasium
+
     import perstep
     from perstep.studies.execution import complete
     from perstep.studies.results import Results
@@ -68,12 +73,19 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
         "device": "cpu",
     }
     agents = [
-        perstep.QLearning("perstep/TwoLoop-v0", rule="d3", num_quantiles=4),
+        perstep.QLearning("perstep/TwoLoop-v0", rule="d3", num_quantiles=4, horizon=20),
+        perstep.QLearning("perstep/RedPillBluePill-v0", num_quantiles=4, risk_level=0.25, risk_scan=3),
+        perstep.QLearning("perstep/TwoLoop-v0", rule="categorical", num_quantiles=5),
         perstep.TDLearning("perstep/RedPillBluePill-v0", [0, 1], num_quantiles=4),
         perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4),
         perstep.ActorCritic("perstep/InvertedPendulum-v0", rule="d3", **small),
         perstep.TileQ("MountainCar-v0", rule="differential", **small),
+        perstep.TileQ("perstep/MountainCar-v0", rule="d3", horizon=20, risk_level=0.5, **small),
+        perstep.TileQ(
+            gymnasium.make("perstep/MountainCar-v0", max_episode_steps=9), rule="d3", **small
+        ),  # a plain loop
         perstep.DeepQ("CartPole-v1", rule="d3", num_quantiles=4, **deep),
+        perstep.DeepQ("CartPole-v1", rule="d2", num_quantiles=4, risk_level=0.5, **deep),
     ]
     paths: dict[str, list[Path]] = {"agent": [], "result": [], "study": []}
     for number, agent in enumerate(agents):
@@ -95,7 +107,7 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
 def study_given() -> dict[str, Any]:
     return {
         "algorithm": "d2-q", "world": "perstep/RedPillBluePill-v0", "steps": 1000, "runs": 3,
-        "grid": {"step_size": [0.01, 0.1]}, "fixed": {"num_quantiles": 10},
+        "grid": {"step_size": [0.01, 0.1]}, "fixed": {"num_quantiles": 10, "risk_level": 0.5},
     }  # fmt: skip
 
 
@@ -117,7 +129,7 @@ def replaced(value: Any, rng: random.Random, nasty: list[Any] = NASTY_JSON) -> A
         if rng.random() < 0.1 and isinstance(inner, dict):
             inner.pop(last, None)
         elif rng.random() < 0.1 and isinstance(inner, dict):
-            inner[rng.choice(("x", "seed", "render_mode", "entry_point"))] = json.loads(
+            inner[rng.choice(("x", "seed", "render_mode", "entry_point", "env", "name", "world"))] = json.loads(
                 json.dumps(rng.choice(NASTY_JSON))
             )
         else:
@@ -274,6 +286,9 @@ def serve(connection: Connection, folder: str) -> None:
                 agent.learn(5, progress=False)
                 agent.history  # noqa: B018 (a property)
                 repr(agent)
+                agent.card()
+                with contextlib.suppress(ValueError):  # too few steps, or none that it learns
+                    agent.forecast(10)
             except spoken as error:
                 unexpected = isinstance(error, TypeError | MemoryError) or not str(error)
                 return f"no sentence: {error!r}" if unexpected else "loaded, then a sentence"
@@ -325,12 +340,21 @@ class Child:
         if not self.connection.poll(START) or self.connection.recv()[0] != "ready":
             raise RuntimeError("The child did not start.")
 
+    def processor_time(self) -> float:
+        """Seconds that the process has computed so far."""
+        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
     def read(self, kind: str, path: Path) -> tuple[str, int, float]:
         """What happened, the memory and the seconds."""
         begin = time.monotonic()
         try:
             self.connection.send((kind, str(path)))
-            if self.connection.poll(SECONDS):
+            busy = self.processor_time()
+            while not self.connection.poll(1.0):
+                if self.processor_time() - busy > SECONDS or time.monotonic() - begin > LONGEST:
+                    break
+            else:
                 said, memory = self.connection.recv()
                 return said, memory, time.monotonic() - begin
             said = "hang"

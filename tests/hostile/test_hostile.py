@@ -116,6 +116,43 @@ def test_a_world_of_a_file_keeps_to_the_budget(agent, world, settings, agents, t
         perstep.load(tmp_path / "a.safetensors")
 
 
+@pytest.mark.parametrize(
+    ("world", "settings"),
+    [
+        (TWO_LOOP, {"world": "endless", "env": "evil_world:X-v0"}),
+        (TWO_LOOP, {"world": "FollowPolicy", "env": "evil_world:X-v0", "policy": 1}),
+        ("perstep/MountainCar-v0", {"name": "evil_world:X-v0"}),
+    ],
+)
+def test_no_setting_of_a_world_imports_a_module(world, settings, agents, tmp_path, monkeypatch):
+    """A registered world may make another one: only from what it is meant for."""
+    (tmp_path / "evil_world.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    about = {**agents["lake"][1]["world"], "name": world, "kwargs": settings}
+    storage.write(tmp_path / "a.safetensors", *changed(agents["lake"], ["world"], about))
+    with pytest.raises(storage.BadFile, match=r"no finite world|must be one of CartPole-v1"):
+        perstep.load(tmp_path / "a.safetensors")
+    assert "evil_world" not in sys.modules
+
+
+@pytest.mark.parametrize("world", ["perstep/CartPole-v0", "perstep/MountainCar-v0", "perstep/Acrobot-v0"])
+def test_a_world_that_has_a_name_as_setting_is_made_again(world, tmp_path):
+    perstep.TileQ(world, tilings=2, tiles=2).save(tmp_path / "a.safetensors")
+    assert perstep.load(tmp_path / "a.safetensors").learn(0).world_name.startswith(world)
+
+
+def test_settings_that_gymnasium_uses_itself_may_be_registered(agents, tmp_path):
+    def lake(id, name, max_episode_steps):
+        return gymnasium.make("FrozenLake-v1").unwrapped
+
+    gymnasium.register("Lake-v5", entry_point=lake, kwargs={"id": 1, "name": "x", "max_episode_steps": 5})
+    try:
+        perstep.QLearning("Lake-v5", num_quantiles=4).save(tmp_path / "a.safetensors")
+        assert perstep.load(tmp_path / "a.safetensors").learn(5).steps == 5
+    finally:
+        del gymnasium.registry["Lake-v5"]
+
+
 def test_a_history_larger_than_the_budget(agents, tmp_path):
     arrays, metadata = changed(agents["table"], ["config", "num_quantiles"], 60_000)
     many = {name: np.zeros(60_000) for name in ("rewards.theta", "rewards.tau", "record.reward_rate")}
@@ -631,7 +668,9 @@ def ray_with(alive, error=Lost, head=""):
     def get(reference):
         raise error("gone")
 
-    exceptions = SimpleNamespace(RayError=Lost, LocalRayletDiedError=type("Died", (Lost,), {}))
+    exceptions = SimpleNamespace(
+        RayError=Lost, LocalRayletDiedError=type("Died", (Lost,), {}), NodeDiedError=type("NodeDied", (Lost,), {})
+    )
     return SimpleNamespace(
         nodes=lambda: [{"Alive": each} for each in alive],
         get=get,
@@ -651,11 +690,57 @@ def test_a_cluster_without_machines_is_an_error():
             ray_engine._refuse_without_nodes(gone)
     study = studies_of(SMALL, "s")[1][0]
     unit = Unit(index=0, study=study, setting=study.settings[0], seeds=(0,))
-    assert ray_engine._rows(ray_with([True]), None, unit)[0]["error"] == "Lost: gone"
+    assert ray_engine._rows(ray_with([True]), None, unit, again=True)[0]["error"] == "Lost: gone"
     died = ray_with([True])
     died.get = ray_with([True], died.exceptions.LocalRayletDiedError).get
     with pytest.raises(ConnectionError, match="repeat the same command"):
-        ray_engine._rows(died, None, unit)
+        ray_engine._rows(died, None, unit, again=True)
+
+
+class Tape:
+    """A Ray whose tasks end as `plan` says: seed → how each submission of its run ends, "lost" or the rows."""
+
+    def __init__(self, plan):
+        self.plan, self.submitted = plan, []
+        nothing = lambda *given, **named: None  # noqa: E731
+        self.exceptions = ray_with([]).exceptions
+        self.is_initialized, self.cluster_resources, self.cancel = lambda: True, dict, nothing
+
+    def remote(self, run):
+        def submit(unit):
+            self.submitted.append(unit.seeds[0])
+            return len(self.submitted), self.plan[unit.seeds[0]].pop(0)
+
+        return SimpleNamespace(options=lambda **needs: SimpleNamespace(remote=submit))
+
+    def wait(self, references, num_returns, timeout):
+        return [min(references)], []
+
+    def get(self, reference):
+        if reference[1] == "lost":
+            raise self.exceptions.NodeDiedError("the node has died")
+        return reference[1]
+
+
+@pytest.mark.parametrize(
+    ("plan", "submitted", "given_up"),
+    [
+        ({0: ["zero"], 1: ["lost", "one"], 2: ["two"]}, [0, 1, 2, 1], None),
+        ({0: ["zero"], 1: ["lost", "lost"], 2: ["lost", "two"]}, [0, 1, 2, 1, 2], 1),  # nothing ends between its losses
+        ({0: ["lost"], 1: ["one"], 2: ["two"]}, [0, 1, 2], 0),
+    ],
+)
+def test_a_run_that_lost_its_machines_is_tried_again_while_others_end(plan, submitted, given_up, monkeypatch):
+    study = studies_of({**SMALL, "world": "FrozenLake-v1", "runs": 3}, "s")[1][0]
+    units = [Unit(index=0, study=study, setting=study.settings[0], seeds=(0, 1, 2))]
+    tape = Tape(plan)
+    monkeypatch.setattr(ray_engine, "_imported", lambda: tape)
+    monkeypatch.setattr(ray_engine, "_require_token", lambda: None)
+    ended = {unit.seeds[0]: rows for unit, rows in ray_engine.RayEngine().work(units)}
+    assert tape.submitted == submitted
+    if given_up is not None:
+        assert "4 attempts, and no other run ended" in ended.pop(given_up)[0]["error"]
+    assert ended == {seed: ["zero", "one", "two"][seed] for seed in {0, 1, 2} - {given_up}}
 
 
 def test_a_ray_of_our_own_has_a_token(monkeypatch):
@@ -669,3 +754,95 @@ def test_a_ray_of_our_own_has_a_token(monkeypatch):
     ray_engine._require_token()
     assert os.environ["RAY_AUTH_MODE"] == "token"
     assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
+
+
+# --- Values that nobody means
+
+ENORMOUS = 10**60  # also too large for a float
+
+
+@pytest.fixture(scope="module")
+def two_loop():
+    from perstep.environments import two_loop
+
+    mdp = two_loop()
+    return mdp, mdp.evaluate([0] * mdp.num_states)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num_quantiles": ENORMOUS}, r"over 1,000,000,000 GB"),
+        ({"discount": np.array([0.9, 0.8])}, "discount must be one value"),
+        ({"reset_cost": np.array([1, 2])}, "reset_cost must be one value"),
+        ({"scale_free": np.array([1, 2])}, "scale_free must be one value"),
+        ({"rule": "d3", "horizon": 1e308}, r"horizon must be a finite number between 1 and 1e\+09"),
+        ({"risk_level": 0.5, "risk_scan": ENORMOUS}, "over 1,000,000,000 GB"),
+    ],
+)
+def test_settings_that_are_no_numbers_or_too_large(settings, words):
+    with pytest.raises((ValueError, TooLarge), match=words):
+        perstep.QLearning(TWO_LOOP, **settings)
+
+
+def test_tiles_beyond_the_digits_of_a_coordinate():
+    with pytest.raises(ValueError, match="tiles must be at most"):
+        perstep.TileQ("perstep/InvertedPendulum-v0", tiles=2**63)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda mdp, found: found.forecast(ENORMOUS), "num_steps must be a whole number from 1 to"),
+        (lambda mdp, found: found.forecast(5, num_paths=ENORMOUS), "a smaller num_paths"),
+        (lambda mdp, found: found.forecast(5, num_paths=5, seed=-1), "seed must be a whole number"),
+        (lambda mdp, found: found.forecast(5).interval("x"), "level must be a probability"),
+        (lambda mdp, found: found.forecast(5).quantile("x"), "quantile expects a number"),
+        (lambda mdp, found: found.forecast(5).cdf({}), "cdf expects a number"),
+        (lambda mdp, found: found.return_distribution(1e300, 0), "horizon must be"),
+        (lambda mdp, found: found.return_distribution(5, True), "state must be a state"),
+        (lambda mdp, found: mdp.solve(tolerance=None), "tolerance must be a number of at least 0"),
+        (lambda mdp, found: mdp.optimality_gap("x"), "Action values must be an array of numbers"),
+        (lambda mdp, found: found.reward_distribution.sample(0.5), "sample expects a number of draws"),
+        (lambda mdp, found: perstep.Distribution.from_quantiles({}), "expects a number"),
+        (lambda mdp, found: perstep.check_world(None), "takes a Gymnasium environment"),
+        (lambda mdp, found: perstep.check_world(mdp, num_steps=2**40), "num_steps must be a whole number from 1"),
+        (lambda mdp, found: perstep.FiniteMDP.from_gymnasium(None), "needs a Gymnasium environment"),
+        (lambda mdp, found: perstep.FiniteMDP.from_matrices(None, 1), "one matrix"),
+        (lambda mdp, found: perstep.FiniteMDP.from_function({}, [0], print), "start must be a state"),
+        (lambda mdp, found: perstep.FiniteMDP.from_function(0, [], print), "actions must be a list"),
+        (lambda mdp, found: perstep.FiniteMDP.from_function(0, [0], print, max_states="x"), "max_states must be"),
+        (lambda mdp, found: perstep.environments.endless("CartPole-v1", float("nan")), "reset_cost must be a finite"),
+        (lambda mdp, found: perstep.make_agent(["d2-q"], mdp), "There is no algorithm"),
+        (lambda mdp, found: perstep.Decay(0.1)("x"), "visits must be"),
+        (lambda mdp, found: perstep.QLearning(mdp).record_every(2**63), "window must be a whole number"),
+        (lambda mdp, found: perstep.QLearning(mdp).record_every(5, rows=None), "rows must be a whole number"),
+        (lambda mdp, found: perstep.QLearning(mdp).learn(5, snapshot_at=3), "snapshot_at must be a list"),
+    ],
+)
+def test_arguments_that_nobody_means_are_refused_with_a_sentence(ask, words, two_loop):
+    with pytest.raises((ValueError, TypeError, TooLarge), match=words):
+        ask(*two_loop)
+
+
+def test_a_tail_thinner_than_any_run_is_a_warning():
+    counted = perstep.Distribution.from_counts(np.array([0.0, 1.0]), np.array([50, 50]), 100.0)
+    with pytest.warns(perstep.ThinTail, match="needs about"):
+        counted.cvar(1e-320)
+
+
+@pytest.mark.parametrize("reward", ["x", 10**400, None, float("nan")])
+def test_a_reward_that_is_no_number_is_named(reward):
+    class World(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action):
+            return 1, reward, False, False, {}
+
+    assert "rewards" in [doubt.name for doubt in perstep.check_world(World(), num_steps=5)]
+    with pytest.raises(ValueError, match="the reward must be one finite number"):
+        perstep.QLearning(World()).learn(5)

@@ -231,6 +231,8 @@ class Agent(ABC):
         self, num_steps: int, progress: bool | None, callbacks: list[Callback], snapshot_at: Iterable[int]
     ) -> Self:
         end = self.steps + count("num_steps", num_steps, 0, LONGEST - 1 - self.steps)
+        if not isinstance(snapshot_at, Iterable):
+            raise TypeError(f"snapshot_at must be a list of step numbers, got {snapshot_at!r}.")
         named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
         wanted = sorted({step for step in named if self.steps <= step <= end})
         chunk = FIRST_CHUNK
@@ -320,8 +322,8 @@ class Agent(ABC):
         """Let the history have windows of exactly `window` steps. When `rows` of them (an even number) are full, the window
         doubles. `sketch=False` saves the few nanoseconds per step that it takes to count the rewards: there is then no
         `earned_reward`, and `reward_distribution` is that of θ. Call it before learning."""
-        count("window", window, 1)
-        if rows < 2 or rows % 2:
+        count("window", window, 1, LONGEST)
+        if count("rows", rows, 2) % 2:
             raise ValueError(
                 f"rows must be an even number of at least 2, since rows are merged in pairs, got {rows!r}."
             )
@@ -421,7 +423,7 @@ class Agent(ABC):
         On a table: if the agent stops exploring and learning; from an `observation` (and with a first `action`), or from anywhere
         in the long run. On tiles and with networks: as the agent behaved of late, from anywhere.
         """
-        num_steps = whole("num_steps", num_steps, 1)
+        num_steps = whole("num_steps", num_steps, 1, LONGEST)
         if not self.config.forecast:
             raise ValueError(
                 f"This agent does not learn what a forecast needs. Give {type(self).__name__} the setting forecast=True."

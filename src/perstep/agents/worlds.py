@@ -101,7 +101,7 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
     return Opened(env=flattened(env) if flat else env, motion=compiled_world(env))
 
 
-def make(name: str, **settings: Any) -> Any:
+def make(name: str, /, **settings: Any) -> Any:
     """gymnasium.make, with the nearest names if there is no such world. An id of ALE gives the game with its usual wrappers."""
     import gymnasium
 
@@ -271,7 +271,8 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
     spec = gymnasium.registry.get(absent.name)
     if spec is None or "kwargs" not in about or not _is_here(spec.entry_point):
         return absent
-    settings = dict(about["kwargs"])
+    registered = spec.kwargs  # what it says already is not said again: it may have names such as `name` and `id`
+    settings = {k: v for k, v in dict(about["kwargs"]).items() if k not in registered or registered[k] != v}
     claim(BYTES_OF_A_SETTING * len(json.dumps(settings)), f"the world {absent.name} with its settings")
     if settings.get("render_mode") == "human":  # loading opens no window
         del settings["render_mode"]

@@ -10,6 +10,10 @@ from collections.abc import Iterable, Iterator
 from perstep.errors import unknown
 from perstep.schedules import is_finite
 
+LONGEST_HORIZON = (
+    1e9  # steps: a return over more of them has no distribution that can be told from one without a horizon
+)
+
 
 def number(name: str, value: object, low: float, high: float = math.inf, *, above: bool = False) -> float:
     """`value` as a float, refused unless it is a finite number from `low` (or above it) to `high`."""

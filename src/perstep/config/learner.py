@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from perstep import presets
-from perstep.config.checks import choice, count, number, switch
+from perstep.config.checks import LONGEST_HORIZON, choice, count, number, switch
 from perstep.errors import UnknownName, unknown
 from perstep.habits import SETTINGS, instead_of
 from perstep.masses import FEWEST_ATOMS
@@ -170,7 +170,7 @@ class LearnerConfig:
             )
 
     def _check_horizon(self) -> None:
-        self._number("horizon", 1.0)
+        self._number("horizon", 1.0, LONGEST_HORIZON)
         if not self.rule_row.has_return_quantiles:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_return_quantiles)
             raise ValueError(
@@ -287,6 +287,9 @@ class LearnerConfig:
                 if (instead := instead_of(name, names) or cls._owner_of(name)) is not None:
                     raise UnknownName(f"There is no {owner} {name!r}: {instead}")
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
+        for field in dataclasses.fields(cls):
+            if getattr(settings.get(field.name), "ndim", 0) and "tuple" not in str(field.type):
+                raise ValueError(f"{field.name} must be one value, got an array: {settings[field.name]!r}.")
         choice("preset", settings.get("preset", presets.DEFAULT), presets.PRESETS)
         return cls(**cls.preset_settings(settings))
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep.budget import claim
+from perstep.config.checks import count
 from perstep.distribution import Floats
 from perstep.environments.outcomes import OUTCOME_BYTES, PROBABILITY_TOLERANCE, Outcomes, numbers, pack
 from perstep.progress import Bar
@@ -42,7 +43,11 @@ def from_matrices(transitions: Sequence[Any] | ArrayLike, rewards: Any) -> Model
 
     `rewards` has shape (S,) or (S, A), or is given like the transitions, for each next state.
     """
-    matrices = [_sparse(matrix, f"transitions[{a}]") for a, matrix in enumerate(transitions)]  # type: ignore[arg-type]
+    if not isinstance(transitions, Iterable):
+        raise TypeError(
+            f"from_matrices needs one matrix (states, states) for each action, got {type(transitions).__name__}."
+        )
+    matrices = [_sparse(matrix, f"transitions[{a}]") for a, matrix in enumerate(transitions)]
     if not matrices:
         raise ValueError("from_matrices needs one matrix (states, states) for each action, got an empty list.")
     num_states, num_actions = matrices[0].shape[0], len(matrices)
@@ -107,6 +112,15 @@ def from_function(
     start: State | Mapping[Any, float], actions: Actions, outcomes: OutcomesOf, max_states: int, progress: bool | None
 ) -> Model:
     """Enumerate the states that can be reached from `start`, in the order in which they are found."""
+    count("max_states", max_states, 1)
+    if not isinstance(start, Mapping | Hashable) or (isinstance(start, Mapping) and not start):
+        raise TypeError(
+            f"start must be a state, which can be a key of a dict, or a dict from states to probabilities, got {start!r}."
+        )
+    if not callable(actions) and not (isinstance(actions, Iterable) and len(list(actions))):
+        raise TypeError(
+            f"actions must be a list of actions, or a function from a state to its actions, got {actions!r}."
+        )
     first = dict(start) if isinstance(start, Mapping) else {start: 1.0}
     found: dict[State, int] = {state: i for i, state in enumerate(first)}
     names: dict[Action, int] = {}

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Union, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perstep.budget import claim
 from perstep.config import count, number
+from perstep.config.checks import LONGEST_HORIZON
 from perstep.distribution import Distribution, Floats
 from perstep.environments.finite_world import make_world
 from perstep.environments.horizon_returns import (
@@ -26,12 +28,13 @@ from perstep.environments.horizon_returns import (
     return_variances,
     state_transitions,
 )
-from perstep.environments.outcomes import Outcomes, expected_rewards, normalised_initial, transition_matrix
+from perstep.environments.outcomes import Outcomes, expected_rewards, normalised_initial, numbers, transition_matrix
 from perstep.environments.reward_sums import centred_rewards, simulated_sums, sum_moments
 from perstep.environments.sweeps import backup, relax, settle
 from perstep.forecast import Forecast
 from perstep.progress import Bar
 from perstep.randomness import make_generator
+from perstep.schedules import is_finite
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -63,6 +66,7 @@ MOST_ROUNDS = 100  # of policy iteration for a model that is not small; it needs
 IMPROVEMENT = 1e-13  # relative to the values; a smaller advantage is a rounding error
 TIE = 1e-10  # relative to the values; actions that differ by less are equally good
 ROUNDING = 1e-14  # relative to the values; rounding error of their sums
+LONGEST_SUM = 2**62  # steps of a forecast
 TOLERANCE = 1e-8  # width of the interval within which the optimum should be proven to lie
 EPSILON = float(np.finfo(np.float64).eps)
 TILTS = 10.0 ** np.arange(-13, -5)  # see `_interval`
@@ -135,7 +139,9 @@ class PolicyEvaluation:
         time. `action` is the first action; without it, that of the policy. For few steps and rewards of few distinct values the
         sum is not normal: `num_paths` simulated paths then give its quantiles.
         """
-        steps, paths = count("num_steps", num_steps, 1), count("num_paths", num_paths, 0)
+        steps, paths = count("num_steps", num_steps, 1, LONGEST_SUM), count("num_paths", num_paths, 0)
+        claim(8 * paths, f"a forecast with {paths:,} simulated paths", "Choose a smaller num_paths.")
+        seed = count("seed", seed, 0)
         num_states, num_actions = self.policy.shape
         counted = ~np.isnan(self.state_values)
         first = self.stationary if start is None else _start_distribution(start, num_states)
@@ -187,7 +193,12 @@ class PolicyEvaluation:
         """
         discount, error = _horizon_discount(horizon), number("error", error, 0.0, 1.0, above=True)
         counted = ~np.isnan(self.state_values)
-        if state not in range(counted.size) or not counted[state]:
+        if (
+            isinstance(state, bool | np.bool_)
+            or np.ndim(state)
+            or state not in range(counted.size)
+            or not counted[state]
+        ):
             raise ValueError(f"state must be a state from 0 to {counted.size - 1} that was evaluated, got {state!r}.")
         if action is None:
             value, nodes = self.state_values[state], counted
@@ -519,7 +530,7 @@ def _restricted(chain: csr_array, counted: Mask) -> csr_array:
 
 def _horizon_discount(horizon: float) -> float:
     """g = 1 − 1/horizon."""
-    return 1.0 - 1.0 / number("horizon", horizon, 1.0)
+    return 1.0 - 1.0 / number("horizon", horizon, 1.0, LONGEST_HORIZON)
 
 
 def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
@@ -618,9 +629,9 @@ def solve(outcomes: Outcomes, initial: Floats, tolerance: float = TOLERANCE) -> 
 
 def solve_model(matrix: csr_array, rewards: Floats, initial: Floats, tolerance: float = TOLERANCE) -> Solution:
     """The optimum for transition probabilities P (S·A, S), rewards (S, A) and the distribution of the first state (S,)."""
-    if not tolerance >= 0.0:
+    if not is_finite(tolerance) or tolerance < 0.0:
         raise ValueError(
-            f"tolerance must be a number of at least 0, the width of the proven interval, got {tolerance}."
+            f"tolerance must be a number of at least 0, the width of the proven interval, got {tolerance!r}."
         )
     num_states, num_actions = rewards.shape
     counted = np.ones(num_states, dtype=np.bool_)
@@ -655,7 +666,7 @@ def solve_model(matrix: csr_array, rewards: Floats, initial: Floats, tolerance: 
 def optimality_gap(outcomes: Outcomes, action_values: ArrayLike) -> float:
     """sp(Tq − q) with Tq(s, a) = Σ p(s′, r | s, a)(r + max q(s′, ·)): the greedy policy earns at least r̄* minus this."""
     num_states, num_actions, _ = outcomes.probability.shape
-    q = np.asarray(action_values, dtype=np.float64)
+    q = numbers(action_values, "Action values")
     if q.shape != (num_states, num_actions):
         raise ValueError(
             f"Action values must have a row for each state and a column for each action, shape {(num_states, num_actions)}, "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from perstep.environments.mdp import FiniteMDP
 from perstep.errors import unknown
+from perstep.registration import FINITE_WORLDS
 
 
 @final
@@ -78,6 +79,8 @@ def finite_env(world: str, render_mode: Literal["ansi"] | None = None, **paramet
     """The world that the function `world` of `perstep.environments` returns for these parameters."""
     from perstep import environments
 
+    if world not in FINITE_WORLDS:  # a file may name it, and not everything in `environments` is a world
+        raise unknown("finite world", world, FINITE_WORLDS)
     make = getattr(environments, world)
     known = inspect.signature(make).parameters
     for name in parameters:

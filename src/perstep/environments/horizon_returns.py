@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.budget import claim
 from perstep.distribution import Floats, capped_moments
 from perstep.environments.outcomes import Outcomes
 from perstep.progress import Bar
@@ -103,6 +104,9 @@ def return_distribution(
     noise = 0.8 * error * sd
     reach = _reach(steps, discount, node, variances, sd)
     size = 2 * math.ceil(reach * CUT / (math.pi * noise))  # the distance of points is 0.42 · noise
+    claim(
+        64 * size, f"a return distribution on a grid of {size:,} points", "Choose a shorter horizon or a larger error."
+    )
     frequencies = np.arange(size // 2 + 1) * (math.pi / reach)
     phi, peaks = np.zeros(frequencies.size, dtype=np.complex128), np.ones(frequencies.size)
     at_once = min(FREQUENCIES_AT_ONCE, max(1, BLOCK // steps.origin.size))

@@ -130,6 +130,11 @@ class FiniteMDP:
                 return cls.from_gymnasium(made, reset_cost)
             finally:
                 made.close()
+        if not hasattr(env, "unwrapped"):
+            raise TypeError(
+                f"from_gymnasium needs a Gymnasium environment or its id, such as 'FrozenLake-v1', got {type(env).__name__}."
+            )
+        reset_cost = number("reset_cost", reset_cost, -math.inf, above=True)
         inner, name = env.unwrapped, getattr(env.spec, "id", None)
         if isinstance(own := getattr(inner, "mdp", None), cls):
             return own

@@ -174,7 +174,7 @@ def numbers(given: ArrayLike, name: str) -> Floats:
     """`given` as an array of float64. Raises a ValueError if it holds anything but numbers."""
     try:
         return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be an array of numbers, got {type(given).__name__}: {error}.") from error
 
 

@@ -3,6 +3,7 @@ follow a given policy, for its prediction."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, final
@@ -10,7 +11,10 @@ from typing import Any, final
 import gymnasium
 import numpy as np
 
+from perstep.config.checks import number
 from perstep.environments.world_state import TIME_LIMIT, kind
+
+ENDLESS = ("CartPole-v1", "MountainCar-v0", "Acrobot-v1")
 
 
 @final
@@ -24,7 +28,7 @@ class Teleport(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any], reset_cost: float = 0.0) -> None:
         _refuse_vector(env)
         super().__init__(env)
-        self.reset_cost = float(reset_cost)
+        self.reset_cost = number("reset_cost", reset_cost, -math.inf, above=True)
 
     @property
     def spec(self) -> Any:  # type: ignore[override]
@@ -136,4 +140,8 @@ def _refuse_vector(env: Any) -> None:
 
 def endless_env(name: str, reset_cost: float, **settings: Any) -> gymnasium.Env[Any, Any]:
     """perstep/CartPole-v0, perstep/MountainCar-v0 and perstep/Acrobot-v0"""
+    if name not in ENDLESS:  # also since "module:id" would import a module, and a file may give the name
+        raise ValueError(
+            f"name must be one of {', '.join(ENDLESS)}, got {name!r}. For others: environments.endless(env)."
+        )
     return Teleport(gymnasium.make(name, **settings).unwrapped, reset_cost)

@@ -65,7 +65,7 @@ def finite(reward: Any, moment: int) -> float:
     """The reward as a float; refused with a sentence if it is not one finite number."""
     try:
         value = float(reward)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value):
         raise BadReward(

@@ -1,4 +1,4 @@
-"""The engine that uses many machines: every unit is a task of a Ray cluster with one core, retried if its worker dies.
+"""The engine that uses many machines: every unit is a task of a Ray cluster with one core, retried if its worker or machine dies.
 
 Only this process writes results, so the machines need no shared disk.
 """
@@ -22,9 +22,13 @@ from perstep.studies.runs import Unit, UnitUpdates, is_compiled, run_unit
 from perstep.system.processors import usable_cores
 from perstep.system.signals import restored_handlers
 
-RETRIES = 3  # of a unit whose worker or machine died
+RETRIES = 3  # by Ray, of a unit whose worker or machine died
 GPU_SHARE = 0.25  # of a GPU for each run with a network, if the cluster has GPUs: the networks are small
 CONNECT_TIMEOUT = 10.0  # seconds in which a cluster must answer
+LOST = (
+    f"NodeDiedError: the machine of this run died in each of {RETRIES + 1} attempts, and no other run ended meanwhile. Does it "
+    "need more memory than a machine has? Give --retry-failed to run it again."
+)
 LOOK_AT_NODES = 10.0  # seconds without a result after which to see whether any machine is left
 OBJECT_STORE = 256 * 2**20  # bytes on this machine for rows in transit; Ray's default is a third of the memory
 
@@ -45,17 +49,25 @@ class RayEngine:
         with _connected(ray, self.address):
             gpus = ray.cluster_resources().get("GPU", 0.0)
             remote = {False: ray.remote(run_unit), True: ray.remote(run_in_process)}
-            running = {
-                remote[task.timeout is not None].options(**_needs(task, gpus)).remote(task): task for task in tasks
-            }
+
+            def submit(task: Unit) -> Any:
+                return remote[task.timeout is not None].options(**_needs(task, gpus)).remote(task)
+
+            ended = 0
+            running = {submit(task): (task, ended) for task in tasks}
             try:
                 while running:
                     ready, _ = ray.wait(list(running), num_returns=1, timeout=LOOK_AT_NODES)
                     if not ready:
                         _refuse_without_nodes(ray)
                     for reference in ready:
-                        task = running.pop(reference)
-                        yield task, _rows(ray, reference, task)
+                        task, ended_before = running.pop(reference)
+                        rows = _rows(ray, reference, task, again=ended > ended_before)
+                        if rows is None:
+                            running[submit(task)] = (task, ended)
+                            continue
+                        ended += 1
+                        yield task, rows
             finally:
                 for reference in running:
                     ray.cancel(reference, force=True)
@@ -90,12 +102,18 @@ def _needs(unit: Unit, gpus: float) -> dict[str, Any]:
     return needs
 
 
-def _rows(ray: Any, reference: Any, unit: Unit) -> list[Row]:
-    """The rows of a unit. If its worker died in every attempt, that is a failure of the unit, not of the study."""
+def _rows(ray: Any, reference: Any, unit: Unit, again: bool) -> list[Row] | None:
+    """The rows of a unit. If its worker died in every attempt, that is a failure of the unit, not of the study.
+
+    If its machine died, that is a failure of the machine: then None if it may be tried `again`. It may while others end, so that a
+    run that takes its machines down does not do so for ever.
+    """
     try:
         return ray.get(reference)  # type: ignore[no-any-return]
     except ray.exceptions.LocalRayletDiedError as error:  # every further task would fail, too
         raise _cluster_is_gone() from error
+    except ray.exceptions.NodeDiedError:
+        return None if again else unit.failed(LOST)
     except ray.exceptions.RayError as error:
         first = next((line for line in str(error).splitlines() if line.strip()), "")
         return unit.failed(f"{type(error).__name__}: {first.strip()}")

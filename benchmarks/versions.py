@@ -1,0 +1,157 @@
+"""Speed of two versions of perstep, measured in one run: `python benchmarks/versions.py OLD/src NEW/src`.
+
+Each version has its own process, and they take turns, so that what disturbs one disturbs the other. A time is processor time
+of one thread; of many times of a millisecond the shortest counts. The settings are the paper's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+RED_PILL, PENDULUM = "perstep/RedPillBluePill-v0", "perstep/InvertedPendulum-v0"
+CASES = {  # name: (class, world, settings, steps at once), about a millisecond
+    "table, differential": ("QLearning", RED_PILL, {"rule": "differential"}, 8_000),
+    "table, d2, m = 51": ("QLearning", RED_PILL, {"rule": "d2", "num_quantiles": 51}, 6_000),
+    "table, d3, m = n = 51": ("QLearning", RED_PILL, {"rule": "d3", "num_quantiles": 51}, 2_000),
+    "tiles, differential": ("ActorCritic", PENDULUM, {"rule": "differential"}, 2_000),
+    "tiles, d2": ("ActorCritic", PENDULUM, {"rule": "d2"}, 2_000),
+    "tiles, d3": ("ActorCritic", PENDULUM, {"rule": "d3"}, 700),
+}
+CALLS = "a call of learn(1)"
+
+
+def serve() -> None:
+    """One version: reads the name of a case from each line, and answers with seconds and with the code that it has loaded."""
+    from numba.core.codegen import CPUCodeLibrary
+
+    loaded: dict[str, list[str]] = {}
+    unserialize = CPUCodeLibrary._unserialize.__func__
+
+    def watched(cls: Any, codegen: Any, state: Any) -> Any:
+        name, kind, data = state
+        if kind == "object":
+            loaded[name] = disassembled(data[0])
+        return unserialize(cls, codegen, state)
+
+    CPUCodeLibrary._unserialize = classmethod(watched)
+    import perstep
+
+    warnings.simplefilter("ignore")
+    agents: dict[str, object] = {}
+    for line in sys.stdin:
+        name = json.loads(line)
+        kind, world, settings, steps = CASES.get(name, CASES["table, d2, m = 51"])
+        if name not in agents:
+            agents[name] = getattr(perstep, kind)(world, preset="paper", seed=0, **settings).learn(100, progress=False)
+        agent: Any = agents[name]
+        begin = time.process_time()
+        if name == CALLS:
+            agent.learn(1, progress=False)
+        else:
+            agent._advance(steps)  # the compiled loop alone
+        print(json.dumps([perstep.__file__, time.process_time() - begin, loaded]), flush=True)
+        loaded.clear()
+
+
+def disassembled(code: bytes) -> list[str]:
+    """The instructions of an object file, without addresses; empty without binutils."""
+    if shutil.which("objdump") is None:
+        return []
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(code)
+        file.flush()
+        words = ["objdump", "--disassemble", "--no-show-raw-insn", file.name]
+        lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [re.sub(r"[0-9a-f]+ <.*?>|#.*", "", line.partition("\t")[2]).strip() for line in lines if "\t" in line]
+
+
+class Version:
+    """The process of one version."""
+
+    def __init__(self, source: Path) -> None:
+        self.source = source.resolve()
+        self.code: dict[str, list[str]] = {}
+        one = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "PYTHONDONTWRITEBYTECODE"), "1")
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--serve"], env={**os.environ, **one, "PYTHONPATH": str(self.source)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+
+    def seconds(self, name: str) -> float:
+        """The time of one case, once."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(name) + "\n")
+        self.process.stdin.flush()
+        file, seconds, code = json.loads(self.process.stdout.readline())
+        self.code |= code
+        if self.source not in Path(file).parents:
+            raise RuntimeError(f"Expected perstep from {self.source}, got {file}.")
+        return float(seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path, nargs="?")
+    parser.add_argument("new", type=Path, nargs="?")
+    parser.add_argument("--tries", type=int, default=1000)
+    parser.add_argument("--cases", nargs="+", default=[*CASES, CALLS], help=f"of {', '.join([*CASES, CALLS])}")
+    parser.add_argument(
+        "--code", action="store_true", help="compare machine code instead, once both versions have compiled it"
+    )
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.serve:
+        serve()
+    elif flags.code:
+        compare_code(Version(flags.old), Version(flags.new), flags.cases)
+    else:
+        measure(Version(flags.old), Version(flags.new), flags.cases, flags.tries)
+
+
+def compare_code(old: Version, new: Version, cases: list[str]) -> None:
+    """The instructions of every compiled function, and how many of them differ."""
+    for name in cases:
+        old.seconds(name), new.seconds(name)
+    for name in sorted(old.code.keys() & new.code.keys()):
+        before, after = old.code[name], new.code[name]
+        changed = sum(line.startswith("+ ") for line in difflib.ndiff(before, after)) if before != after else 0
+        print(f"{name}: {len(before):,} instructions before, {len(after):,} after, {changed:,} of them others")
+
+
+def measure(old: Version, new: Version, cases: list[str], tries: int) -> None:
+    """Both versions in turns, one line for each case."""
+    for name in cases:
+        old.seconds(name), new.seconds(name)  # compiled
+        pairs = []
+        for turn in range(tries):  # who begins alternates
+            first, second = (old, new) if turn % 2 else (new, old)
+            times = {version: version.seconds(name) for version in (first, second)}
+            pairs.append((times[old], times[new]))
+        before, after = (min(times) for times in zip(*pairs, strict=True))
+        middle = statistics.median(b / a for a, b in pairs)
+        steps = CASES[name][3] if name in CASES else 1
+        print(
+            f"{name}: {1e9 * before / steps:.1f} ns before, {1e9 * after / steps:.1f} after: "
+            f"{100 * (after / before - 1):+.1f} % (median of pairs {100 * (middle - 1):+.1f} %)",
+            flush=True,
+        )
+    for version in (old, new):
+        version.process.kill()
+
+
+if __name__ == "__main__":
+    main()
