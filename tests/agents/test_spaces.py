@@ -290,3 +290,20 @@ def test_a_vector_reads_one_dict():
     vector = gymnasium.vector.SyncVectorEnv([lambda: Guess(NUMBERS, spaces.Discrete(4), halves)] * 2)
     agent = perstep.DeepQ(vector, **DEEP, **SMALL).learn(20)
     assert agent.predict(halves(3))[0] in range(4)
+
+
+def test_a_text_is_no_reward():
+    class Shop(Guess):
+        def step(self, action):
+            seen, reward, *rest = super().step(action)
+            return seen, str(reward), *rest
+
+    with pytest.raises(ValueError, match=r"must be one finite number, got '[01]\.0'"):
+        perstep.QLearning(Shop(spaces.Discrete(4), spaces.Discrete(4), int), **SMALL).learn(10)
+
+
+def test_a_vector_is_for_networks():
+    with pytest.raises(TypeError, match=r"Vector environments are for perstep\.DeepQ"):
+        perstep.TileQ(gymnasium.make_vec("CartPole-v1", num_envs=2))
+    with pytest.raises(ValueError, match=r"num_envs'.*gymnasium\.make_vec"):
+        perstep.DeepQ("CartPole-v1", num_envs=2)

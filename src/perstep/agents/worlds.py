@@ -94,6 +94,8 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
             " Let its class inherit from gymnasium.Env; for a world of the old gym package use shimmy: "
             "gymnasium.make('GymV21Environment-v0', env=world)."
         )
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            hint = " Vector environments are for perstep.DeepQ; give this agent one environment."
         if isinstance(env, type):
             hint = f" Give an object of the class: {env.__name__}()."
         raise TypeError(
