@@ -1,5 +1,6 @@
 """Settings that hold for every test."""
 
+import importlib.util
 import os
 import signal
 
@@ -16,6 +17,20 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # figures are drawn without a screen
 # The first call of a compiled function takes seconds, and no test depends on wall time.
 settings.register_profile("perstep", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("perstep")
+
+
+WITHOUT_TORCH = importlib.util.find_spec("torch") is None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    """Where PyTorch is not installed, a test that needs it is skipped and says so."""
+    try:
+        return (yield)
+    except ImportError as error:
+        if WITHOUT_TORCH and ("needs PyTorch" in str(error) or error.name == "torch"):
+            pytest.skip("This test needs PyTorch, which is not installed.")
+        raise
 
 
 @pytest.fixture(autouse=True)

@@ -184,7 +184,13 @@ def test_mistakes(
             ["--steps", "5", "--out", "x", "--step-size", "1:x"],
             "or SCALE:POWER or SCALE:POWER:DELAY such as 0.5:0.8, got '1:x'",
         ),
-        (["--steps", "5", "--out", "x", "--termination", "end"], "mask"),
+        (
+            ["--steps", "5", "--out", "x", "--termination", "end"],
+            "--termination must be continue or mask or stop, got 'end'.",
+        ),
+        (["--steps", "5", "--out", "x", "--seed"], "--seed needs a value."),
+        (["--steps", "5", "--out", "x", "--preset"], "--preset needs a value."),
+        (["CartPole-v1", "--steps", "5", "--out", "x"], "Nothing more is expected by position, got CartPole-v1."),
     ],
 )
 def test_flags_that_cannot_be_read(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,6 +200,13 @@ def test_flags_that_cannot_be_read(words: list[str], sentence: str, capsys: pyte
     assert said.endswith(" See perstep train d2-q --help.\n")
     assert said.count("\n") == 1
     assert sentence in said
+
+
+def test_an_algorithm_alone_and_a_search_that_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "d2-q"]) == 2
+    assert "Missing from perstep train d2-q: WORLD --steps INT --out PATH." in capsys.readouterr().err
+    assert main(["sweep", "study.yaml", "--search", "bayes"]) == 2
+    assert "--search must be optuna, got 'bayes'." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("columns", ["50", "200"])

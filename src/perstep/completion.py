@@ -14,8 +14,8 @@ from typing import Any
 
 SHELLS = ("bash", "zsh", "fish")
 
-Flags = Mapping[str, tuple[str, ...]]
-"""Flag → the words that may follow it; empty if it takes none, or anything."""
+Flags = Mapping[str, tuple[str, ...] | None]
+"""Flag → the words that may follow it; empty if anything may, and None for a switch, which nothing follows."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,17 @@ class Command:
     """What it takes by position after the algorithm."""
 
 
-def flags_of(kind: Any, defaults: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
+def flags_of(kind: Any, defaults: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...] | None]:
     """The flags that tyro makes of the fields of a dataclass, without what is given by position."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, tuple[str, ...] | None] = {}
     for each in dataclasses.fields(kind):
         default = (defaults or {}).get(each.name, each.default)
         if "Positional" in repr(hints[each.name]):
             continue
         switched_off = "no-" if default is True else ""
-        found[f"--{switched_off}{each.name.replace('_', '-')}"] = tuple(_choices(hints[each.name]))
+        follows = None if isinstance(default, bool) else tuple(_choices(hints[each.name]))
+        found[f"--{switched_off}{each.name.replace('_', '-')}"] = follows
     return found
 
 
@@ -60,8 +61,13 @@ def script(shell: str, commands: Mapping[str, Command]) -> str:
     """The script for a shell."""
     if shell == "fish":
         return _fish(commands)
-    begin = "autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
-    return begin + _bash(commands)
+    return (_ZSH if shell == "zsh" else "") + _bash(commands)
+
+
+# zsh runs bash's script. Where ~/.zshrc has not started the completions of zsh, this does.
+_ZSH = """(( $+functions[compdef] )) || { autoload -U compinit && compinit }
+autoload -U +X bashcompinit && bashcompinit
+"""
 
 
 def _bash(commands: Mapping[str, Command]) -> str:
@@ -94,8 +100,8 @@ def _bash(commands: Mapping[str, Command]) -> str:
         for flag, choices in every.items():
             if choices:
                 lines.append(f'        {flag}) answers="{_joined(choices)}"; flags="" ;;')
-        files = [flag for flag in every if flag in ("--out", "--video", "--policy")]
-        lines += [f'        {"|".join(files)}) answers=""; flags="" ;;'] if files else []
+        anything = [flag for flag, choices in every.items() if choices == ()]  # the shell then offers names of files
+        lines += [f'        {"|".join(anything)}) answers=""; flags="" ;;'] if anything else []
         lines += ["      esac", "      ;;"]
     lines += [
         "  esac",
@@ -110,6 +116,7 @@ def _bash(commands: Mapping[str, Command]) -> str:
 def _fish(commands: Mapping[str, Command]) -> str:
     at_start, lines = "__fish_use_subcommand", ["# perstep: completion for fish"]
     lines += [f"complete -c perstep -f -n {at_start} -a {name}" for name in commands]
+    lines += [f"complete -c perstep -n {at_start} -l {flag}" for flag in ("help", "version")]
     for name, command in commands.items():
         here = f"__fish_seen_subcommand_from {name}"
         words = command.words
@@ -123,7 +130,7 @@ def _fish(commands: Mapping[str, Command]) -> str:
             )
         elif words:
             lines.append(f"complete -c perstep -f -n '{here}' -a '{_joined(words)}'")
-        lines += _fish_flags(here, command.flags)
+        lines += _fish_flags(here, {**command.flags, "--help": None})
         for algorithms, flags in command.by_algorithm.items():
             lines += _fish_flags(f"{here}; and __fish_seen_subcommand_from {_joined(algorithms)}", flags)
     return "\n".join(lines) + "\n"
@@ -131,9 +138,14 @@ def _fish(commands: Mapping[str, Command]) -> str:
 
 def _fish_flags(where: str, flags: Flags) -> list[str]:
     return [
-        f"complete -c perstep -n '{where}' -l {flag[2:]}" + (f" -x -a '{_joined(choices)}'" if choices else "")
-        for flag, choices in flags.items()
+        f"complete -c perstep -n '{where}' -l {flag[2:]}" + _fish_follows(choices) for flag, choices in flags.items()
     ]
+
+
+def _fish_follows(choices: tuple[str, ...] | None) -> str:
+    if choices is None:
+        return ""
+    return f" -x -a '{_joined(choices)}'" if choices else " -r -F"  # -F: names of files
 
 
 def _all(flags: Flags) -> list[str]:

@@ -38,6 +38,7 @@ SENTENCES: Mapping[str, str] = {
     "ent_coef": "There is no entropy bonus.",
     "gae_lambda": "The learners on tiles have eligibility traces, trace_decay; networks have return_steps.",
     "n_envs": "Give a vector environment: gymnasium.make_vec(id, num_envs=8).",
+    "num_envs": "Give a vector environment: gymnasium.make_vec(id, num_envs=8).",
     "total_timesteps": "It is an argument of learn: agent.learn(num_steps).",
 }
 """Settings that have no counterpart, and what to do instead."""

@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import perstep
+from perstep import storage
 
 SMALL = {"num_quantiles": 3, "seed": 1}
 DEEP = {"hidden": (8,), "replay_capacity": 100, "learning_starts": 20, "batch_size": 8, "threads": 1, "device": "cpu"}
@@ -216,11 +217,93 @@ def test_the_part_without_bounds_is_named(composed):
         perstep.ActorCritic(Guess(seen, spaces.Discrete(4), int))
 
 
-def test_a_dict_needs_the_world_that_reads_it(tmp_path):
+ODD = spaces.Dict(
+    [  # an order that is not alphabetical
+        ("wind", spaces.Box(0.0, 1.0, (2,))),
+        ("lamps", spaces.MultiBinary(2)),
+        ("where", spaces.Tuple([spaces.Discrete(3, start=1), spaces.MultiDiscrete([2, 3], start=[0, 1])])),
+        ("bytes", spaces.Box(0, 255, (2, 1), np.uint8)),
+    ]
+)
+
+
+@pytest.mark.parametrize("kind", [perstep.TileQ, perstep.DeepQ])
+@pytest.mark.parametrize("seen", [NUMBERS, ODD], ids=["numbers", "odd"])
+def test_an_agent_without_its_world_reads_a_dict(kind, seen, tmp_path):
+    deep = kind is perstep.DeepQ
+    if deep:
+        pytest.importorskip("torch")
+    seen.seed(0)
+    world = Guess(seen, spaces.Discrete(4), lambda hidden: seen.sample())
+    agent = kind(world, **({} if deep else {"tilings": 2}), **(DEEP if deep else {}), **SMALL).learn(20)
+    agent.save(tmp_path / "a.safetensors")
+    perstep.load(tmp_path / "a.safetensors").save(tmp_path / "b.safetensors")  # and saved again without its world
+    for path in (tmp_path / "a.safetensors", tmp_path / "b.safetensors"):
+        loaded = perstep.load(path)
+        for _ in range(10):
+            point = seen.sample()
+            assert loaded.predict(point) == agent.predict(point)
+            np.testing.assert_array_equal(loaded.action_values(point), agent.action_values(point))
+    with pytest.raises(ValueError, match=r"must be a point of Dict.*got \{'wind': 3\}"):
+        loaded.predict({"wind": 3})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"Dict": [["a", {"Discrete": [10**12, 0]}]]},
+        {"Dict": [["a", {"Box": [[10**5, 10**5], "float64"]}]]},
+        {"Box": [[2], "object"]},
+        {"Box": [[2.5], "float64"]},
+        {"Graph": []},
+        {"Tuple": [{"MultiBinary": [-1]}]},
+        {},
+        [1],
+        "Box",
+    ],
+)
+def test_a_file_cannot_describe_any_space(said, tmp_path):
     world = Guess(NUMBERS, spaces.Discrete(4), halves)
     perstep.TileQ(world, tilings=2, **SMALL).learn(20).save(tmp_path / "a.safetensors")
-    with pytest.raises(ValueError, match=r"loaded without its world.*gymnasium\.spaces\.flatten"):
+    arrays, metadata = storage.read(tmp_path / "a.safetensors", lambda *_: False)
+    metadata["world"]["spaces"]["composed"] = said
+    storage.write(tmp_path / "a.safetensors", arrays, metadata)
+    with pytest.raises(storage.BadFile):
+        perstep.load(tmp_path / "a.safetensors")
+
+
+def test_a_file_of_before_needs_the_world_that_reads_a_dict(tmp_path):
+    world = Guess(NUMBERS, spaces.Discrete(4), halves)
+    perstep.TileQ(world, tilings=2, **SMALL).learn(20).save(tmp_path / "a.safetensors")
+    arrays, metadata = storage.read(tmp_path / "a.safetensors", lambda *_: False)
+    del metadata["world"]["spaces"]["composed"]
+    storage.write(tmp_path / "a.safetensors", arrays, metadata)
+    with pytest.raises(ValueError, match=r"loaded without its world.*env=env"):
         perstep.load(tmp_path / "a.safetensors").predict(halves(3))
     with pytest.warns(UserWarning, match="fresh reset"):
         loaded = perstep.load(tmp_path / "a.safetensors", env=Guess(NUMBERS, spaces.Discrete(4), halves))
     assert world.action_space.contains(loaded.predict(halves(3))[0])
+
+
+def test_a_vector_reads_one_dict():
+    pytest.importorskip("torch")
+    vector = gymnasium.vector.SyncVectorEnv([lambda: Guess(NUMBERS, spaces.Discrete(4), halves)] * 2)
+    agent = perstep.DeepQ(vector, **DEEP, **SMALL).learn(20)
+    assert agent.predict(halves(3))[0] in range(4)
+
+
+def test_a_text_is_no_reward():
+    class Shop(Guess):
+        def step(self, action):
+            seen, reward, *rest = super().step(action)
+            return seen, str(reward), *rest
+
+    with pytest.raises(ValueError, match=r"must be one finite number, got '[01]\.0'"):
+        perstep.QLearning(Shop(spaces.Discrete(4), spaces.Discrete(4), int), **SMALL).learn(10)
+
+
+def test_a_vector_is_for_networks():
+    with pytest.raises(TypeError, match=r"Vector environments are for perstep\.DeepQ"):
+        perstep.TileQ(gymnasium.make_vec("CartPole-v1", num_envs=2))
+    with pytest.raises(ValueError, match=r"num_envs'.*gymnasium\.make_vec"):
+        perstep.DeepQ("CartPole-v1", num_envs=2)

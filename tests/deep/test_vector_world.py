@@ -213,3 +213,40 @@ def test_same_step_without_the_last_observation_is_refused():
     env.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
     with pytest.raises(RuntimeError, match=r"info\['final_obs'\] is missing"):
         perstep.DeepQ(env, replay_capacity=100).learn(30)
+
+
+SETTINGS_OF_ALE = {  # every one that differs between projects, so that no default decides
+    "repeat_action_probability": 0.25, "reward_clipping": True, "use_fire_reset": True, "episodic_life": False, "noop_max": 30,
+    "frameskip": 4, "maxpool": True, "stack_num": 4, "grayscale": True, "img_height": 84, "img_width": 84,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_the_vector_of_ale_in_its_own_threads(mode, tmp_path, one_thread):
+    pytest.importorskip("ale_py")
+
+    def games():
+        return gymnasium.make_vec(
+            "ale_py:ALE/Breakout-v5", num_envs=2, autoreset_mode=mode, max_num_frames_per_episode=80, **SETTINGS_OF_ALE
+        )
+
+    def agent():
+        small = {"hidden": (8,), "replay_capacity": 200, "learning_starts": 60, "batch_size": 4}
+        return perstep.DeepQ(games(), seed=3, threads=1, device="cpu", **small)
+
+    one, again = agent().learn(120), agent().learn(120)
+    assert type(one._vector_world.env.unwrapped).__name__ == "AtariVectorEnv"  # not one environment after the other
+    assert one._replay.stacked  # a screen is kept once
+    assert one.steps == 120
+    assert one.updates > 0
+    for name, weights in one.network.state_dict().items():
+        np.testing.assert_array_equal(weights, again.network.state_dict()[name])
+    one.save(tmp_path / "a.safetensors")
+    with pytest.warns(UserWarning, match="fresh reset"):
+        loaded = perstep.load(tmp_path / "a.safetensors", env=games())
+    screen = np.full((4, 84, 84), 100, np.uint8)
+    np.testing.assert_array_equal(loaded.action_values(screen), one.action_values(screen))
+    found = loaded.evaluate(100, deterministic=False, seed=1)
+    assert len(found.episode_returns) > 0  # games are cut after 20 steps
+    assert set(found.reward_distribution.means) <= {-1.0, 0.0, 1.0}
+    assert loaded.learn(20).steps == 140

@@ -33,6 +33,7 @@ from perstep.config import LearnerConfig, count
 from perstep.config.checks import whole
 from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
+from perstep.environments.spaces import space_to_json
 from perstep.forecast import Forecast
 from perstep.habits import EVALUATE_ARGUMENTS, LEARN_ARGUMENTS, METHODS
 from perstep.interaction.behaviour import Ends
@@ -130,6 +131,7 @@ class Agent(ABC):
             "Choose a smaller num_quantiles.",
         )
         self._opened = open_world(env, self._reads_vectors)
+        self._composed = self._opened.composed if self._reads_vectors else None
         self.steps = 0
         """The number of steps learnt so far."""
         self.snapshots: list[Snapshot] = []
@@ -292,18 +294,22 @@ class Agent(ABC):
         """The distribution of the reward per step that the agent earned of late, with its number of steps and its standard errors.
 
         It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Up to
-        1024 distinct rewards are counted exactly. Of more, the tails are the finest. Before the first step it is that of θ.
+        1024 distinct rewards are counted exactly. Of more, the tails are the finest. Before the first step there is none: a
+        ValueError says so.
         """
         values, counts = atoms(self._record.sketch)
         if counts.size:
             num_steps, weights = int(counts.sum()), counts / counts.sum()
             variance = float(weights @ (values - weights @ values) ** 2)
             return Distribution.from_counts(values, counts, effective_steps(self._record, num_steps, variance))
-        if not self.config.rule_row.has_reward_quantiles:
-            raise ValueError(
-                "This agent has recorded no reward yet, so the distribution of its rewards is unknown. Call learn first."
+        if not self.steps or not self.config.rule_row.has_reward_quantiles:
+            guess = (
+                " (agent.learned_distribution is its first guess.)" if self.config.rule_row.has_reward_quantiles else ""
             )
-        return self.learned_distribution
+            raise ValueError(
+                f"This agent has recorded no reward yet, so the distribution of its rewards is unknown. Call learn first.{guess}"
+            )
+        return self.learned_distribution  # the counts were switched off, by record_every
 
     @property
     def learned_distribution(self) -> Distribution:
@@ -345,7 +351,7 @@ class Agent(ABC):
 
         `card`: also write `card()` beside it, as a file that ends in .md.
         """
-        world_arrays, world = describe(self._opened, self._world, self._spaces())
+        world_arrays, world = describe(self._opened, self._world, self._described_spaces())
         arrays = {
             **flatten("rewards", self._rewards),
             **(flatten("objective", self._objective) if self.config.target_from_quantiles else {}),
@@ -487,6 +493,11 @@ class Agent(ABC):
     @abstractmethod
     def _spaces(self) -> dict[str, Any]:
         """What a file must say about the spaces of the world, so that the agent can answer without the world."""
+
+    def _described_spaces(self) -> dict[str, Any]:
+        """`_spaces`, and how observations become vectors."""
+        found = None if self._composed is None else space_to_json(self._composed)
+        return self._spaces() if found is None else {**self._spaces(), "composed": found}
 
     @abstractmethod
     def _snapshot(self) -> Snapshot:

@@ -24,7 +24,7 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
     row = algorithm_of(agent)
     name = row.name if row is not None else f"{type(agent).__name__} with the rule {agent.config.rule}"
     source = f" ({row.source})" if row is not None else ""
-    _, world = describe(agent._opened, agent._world, agent._spaces())
+    _, world = describe(agent._opened, agent._world, agent._described_spaces())
     given = "" if world["kind"] == "mdp" or "kwargs" in world else ", env=your_world"
     parts = [
         f"# {name} in {agent.world_name}",

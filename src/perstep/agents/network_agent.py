@@ -30,7 +30,7 @@ from perstep.deep.observations import Observations, observations_of
 from perstep.deep.replay import Replay
 from perstep.deep.stream import Stream, take_in
 from perstep.environments.gym_env import FiniteMDPEnv
-from perstep.environments.spaces import Numbering, as_flat, discrete_actions, flattened, numbering
+from perstep.environments.spaces import Numbering, as_flat, composed_space, discrete_actions, flattened, numbering
 from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
@@ -56,7 +56,7 @@ class NetworkAgent(Agent):
     def __init__(self, env: World | Absent, config: DeepQConfig) -> None:
         make_learner = self._learner_class()
         env = flattened(env) if is_vector(env) else env
-        super().__init__(Absent(_vector_name(env), {}) if is_vector(env) else env, config)
+        super().__init__(Absent(_vector_name(env), {}, composed_space(env)) if is_vector(env) else env, config)
         self._vector_world = VectorWorld(env, self._ends, config.seed) if is_vector(env) else None
         if self.mdp is not None:
             self._world = GymnasiumWorld(FiniteMDPEnv(self.mdp), self._ends, config.seed)
@@ -110,7 +110,7 @@ class NetworkAgent(Agent):
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
-        points = self._observations.keep(as_flat(self._opened.env, observation))
+        points = self._observations.keep(as_flat(self._composed, observation))
         single = points.shape == self._observations.shape
         chosen = self._choose(points[None] if single else points, self._prediction_generator, deterministic)
         return (self._actions.point(int(chosen[0])) if single else self._actions.points(chosen)), None
@@ -152,7 +152,7 @@ class NetworkAgent(Agent):
 
     def _one(self, observation: Any) -> NDArray[np.float64]:
         """The n numbers of every action for one observation, (A, n)."""
-        point = self._observations.keep(as_flat(self._opened.env, observation))
+        point = self._observations.keep(as_flat(self._composed, observation))
         if point.shape != self._observations.shape:
             raise ValueError(
                 f"One observation of shape {self._observations.shape} was expected, got {point.shape}. Ask for one at a time."

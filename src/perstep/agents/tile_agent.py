@@ -93,7 +93,7 @@ class TileAgent(Agent):
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
-        points = np.asarray(as_flat(self._opened.env, observation), np.float64)
+        points = np.asarray(as_flat(self._composed, observation), np.float64)
         if points.shape != self._shape and points.shape[1:] != self._shape:
             raise ValueError(
                 f"An observation must have shape {self._shape}, and a batch one more axis in front, got {points.shape}."
@@ -170,7 +170,7 @@ class TileAgent(Agent):
 
     def _read(self, observation: Any) -> Floats:
         """The observation as tile coding reads it."""
-        point = np.asarray(as_flat(self._opened.env, observation), np.float64)
+        point = np.asarray(as_flat(self._composed, observation), np.float64)
         if point.shape != self._shape or np.isnan(point).any():
             raise ValueError(
                 f"After {self.steps:,} steps, an observation must be {self._shape} numbers, as the world's space says, got "

@@ -22,7 +22,7 @@ from perstep.environments.atari import game_of, games
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.motion import Motion, compiled_world
-from perstep.environments.spaces import flattened
+from perstep.environments.spaces import composed_space, flattened, space_from_json
 from perstep.environments.world_state import FOLLOWING, WATCHING, kind, kinds, restore, snapshot, time_limit
 from perstep.errors import UnknownName
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
@@ -52,6 +52,8 @@ class Absent:
 
     name: str
     spaces: dict[str, Any]
+    composed: Any = None
+    """The space of observations that are made vectors."""
 
     def error(self) -> RuntimeError:
         """The error for an attempt to go on."""
@@ -70,6 +72,11 @@ class Opened:
     env: Any = None
     absent: Absent | None = None
 
+    @property
+    def composed(self) -> Any:
+        """The space of one observation before it was made a vector; None if it was not."""
+        return composed_space(self.env) if self.absent is None else self.absent.composed
+
 
 def open_world(env: World | Absent, flat: bool = False) -> Opened:
     """Find what compiled loops can run behind `env`. `flat`: composed observations become vectors."""
@@ -87,6 +94,8 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
             " Let its class inherit from gymnasium.Env; for a world of the old gym package use shimmy: "
             "gymnasium.make('GymV21Environment-v0', env=world)."
         )
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            hint = " Vector environments are for perstep.DeepQ; give this agent one environment."
         if isinstance(env, type):
             hint = f" Give an object of the class: {env.__name__}()."
         raise TypeError(
@@ -267,7 +276,9 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
             return mdp
         except (KeyError, ValueError, IndexError, RecursionError) as error:
             raise BadFile(f"The file's MDP is damaged: {error}") from error
-    absent = Absent(str(about.get("name", "a world without a name")), dict(about.get("spaces") or {}))
+    spaces = dict(about.get("spaces") or {})
+    composed = space_from_json(spaces["composed"]) if "composed" in spaces else None
+    absent = Absent(str(about.get("name", "a world without a name")), spaces, composed)
     spec = gymnasium.registry.get(absent.name)
     if spec is None or "kwargs" not in about or not _is_here(spec.entry_point):
         return absent

@@ -147,35 +147,96 @@ def flattened(env: Any) -> Any:
     return FlattenObservations(env) if vector else FlattenObservation(WholeAnswers(env))
 
 
-def as_flat(env: Any, observation: Any) -> Any:
-    """An observation as a world made by `flattened` gives it, also where it has not been flattened yet."""
-    from gymnasium import spaces
+def composed_space(env: Any) -> Any:
+    """The space of one observation before `flattened` made it a vector; None if it did not."""
     from gymnasium.wrappers import FlattenObservation
+    from gymnasium.wrappers.vector import FlattenObservation as FlattenObservations
 
-    composed = isinstance(observation, dict | tuple)
-    if not isinstance(env, FlattenObservation):
-        space = None
-    elif (space := env.env.observation_space).contains(observation):
+    if isinstance(env, FlattenObservations):
+        return env.env.single_observation_space
+    return env.env.observation_space if isinstance(env, FlattenObservation) else None
+
+
+def as_flat(space: Any, observation: Any) -> Any:
+    """A point of a composed space as a vector; an observation that is one already stays as it is. `space`: None for a Box."""
+    from gymnasium import spaces
+
+    if space is not None and space.contains(observation):
         return spaces.flatten(space, observation)
-    if composed:
+    if isinstance(observation, dict | tuple):
+        expected = "an array of numbers" if space is None else f"a point of {space}"
+        world = " If the agent was loaded without its world, give that: perstep.load(path, env=env)." * (space is None)
         raise ValueError(
-            f"An observation must be {'an array of numbers' if space is None else f'a point of {space}'}, got {observation!r}. "
-            + (
-                "Give it as the world does, one at a time."
-                if env is not None
-                else "The agent was loaded without its world, which knows how to read it: perstep.load(path, env=env), or give "
-                "gymnasium.spaces.flatten(env.observation_space, observation)."
-            )
+            f"An observation must be {expected}, got {observation!r}. Give it as the world does, one at a time.{world}"
         )
     return observation
+
+
+def space_to_json(space: Any) -> Any:
+    """A composed space as plain values, for a JSON file: what flattening needs, without bounds. None for other kinds."""
+    from gymnasium import spaces
+
+    match space:
+        case spaces.Dict():
+            found = [[key, space_to_json(part)] for key, part in space.spaces.items()]  # in an order that JSON keeps
+            return None if any(part is None or type(key) is not str for key, part in found) else {"Dict": found}
+        case spaces.Tuple():
+            parts = [space_to_json(part) for part in space.spaces]
+            return None if None in parts else {"Tuple": parts}
+        case spaces.Discrete():
+            return {"Discrete": [int(space.n), int(space.start)]}
+        case spaces.MultiDiscrete() if space.nvec.ndim == 1:
+            return {"MultiDiscrete": [space.nvec.tolist(), space.start.tolist()]}
+        case spaces.MultiBinary():
+            return {"MultiBinary": list(space.shape)}
+        case spaces.Box():
+            return {"Box": [list(space.shape), str(space.dtype)]}
+    return None
+
+
+MOST_NUMBERS = 10**7  # of a flattened observation that a file may describe
+
+
+def space_from_json(values: Any) -> Any:
+    """The inverse of space_to_json, for a file that may say anything."""
+    from gymnasium import spaces
+
+    def whole(numbers: Any) -> list[int]:
+        if not isinstance(numbers, list) or not all(type(n) is int for n in numbers):
+            raise ValueError(f"expected integers, got {str(numbers)[:100]}")
+        if sum(map(abs, numbers)) > MOST_NUMBERS or math.prod(max(n, 1) for n in numbers) > MOST_NUMBERS:
+            raise ValueError(f"expected a space of at most {MOST_NUMBERS:,} numbers, got {str(numbers)[:100]}")
+        return numbers
+
+    ((kind, inside),) = values.items()
+    if kind == "Dict":
+        return spaces.Dict([(key, space_from_json(part)) for key, part in inside])
+    if kind == "Tuple":
+        return spaces.Tuple([space_from_json(part) for part in inside])
+    if kind == "Discrete":
+        size, start = whole(inside)
+        return spaces.Discrete(size, start=start)
+    if kind == "MultiDiscrete":
+        sizes, starts = map(whole, inside)
+        return spaces.MultiDiscrete(sizes, start=starts)
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(whole(inside))
+    if kind != "Box":
+        raise ValueError(f"there is no space {str(kind)[:100]!r}")
+    shape, dtype = whole(inside[0]), np.dtype(inside[1])
+    if dtype.kind not in "biuf":
+        raise ValueError(f"a Box of {dtype} is not known")
+    low, high = (-np.inf, np.inf) if dtype.kind == "f" else (0, 1)
+    if dtype.kind in "iu":
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return spaces.Box(low, high, tuple(shape), dtype.type)
 
 
 def part_name(env: Any, place: int) -> str:
     """Which part of a composed observation a number of the flattened one belongs to: "dimension 0 of 'load'"."""
     from gymnasium import spaces
-    from gymnasium.wrappers import FlattenObservation
 
-    space = env.env.observation_space if isinstance(env, FlattenObservation) else None
+    space = composed_space(env)
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         inside = place

@@ -64,7 +64,9 @@ class BadReward(ValueError):
 def finite(reward: Any, moment: int) -> float:
     """The reward as a float; refused with a sentence if it is not one finite number."""
     try:
-        value = float(reward)
+        value = (
+            math.nan if isinstance(reward, str | bytes) else float(reward)
+        )  # a text is a mistake, also if it reads as a number
     except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value):

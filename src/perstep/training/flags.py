@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -116,10 +117,11 @@ def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
 
 def preset_named(words: list[str]) -> str | None:
     """The value of --preset, on which the defaults of all other flags depend; None if it is not given."""
-    for word, following in zip(words, [*words[1:], None], strict=True):
+    for word, following in zip_longest(words, words[1:]):
         flag, equals, value = word.partition("=")
         if flag == "--preset":
-            chosen = value if equals else following
+            if (chosen := value if equals else following) is None:
+                return None  # the parser says that a value is missing
             choice("preset", chosen, PRESETS)
             return chosen
     return None
@@ -192,6 +194,13 @@ def sentence(box: str) -> str:
             told.append(line.strip())
     words = " ".join(told)
     words = words.strip().rstrip(".") or "The flags cannot be read"
+    if found := re.match(r"(?i)invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)", words):
+        choices = [choice for choice in re.findall(r"'(.*?)'", found[3]) if choice != "None"]
+        words = f"{found[2]} must be {' or '.join(choices)}, got {found[1]!r}"
+    elif found := re.match(r"(?i)missing value for argument '(.*)'\.", words):
+        words = f"{found[1]} needs a value"
+    elif found := re.match(r"(?i)unrecognized options: (.*)", words):
+        words = f"Nothing more is expected by position, got {found[1]}"
     return f"{words[0].upper()}{words[1:]}."
 
 
