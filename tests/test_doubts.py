@@ -121,18 +121,18 @@ def test_sets_of_states_that_are_never_left():
     assert error == pytest.approx(np.sqrt(2 / 300))
 
 
-def test_values_that_diverge():
-    """Accumulated steps above 2 double every error: the values are finite for long, and far beyond what rewards add up to."""
-    agent = perstep.TileQ(
-        "perstep/InvertedPendulum-v0",
-        preset="paper",
-        rule="differential",
-        divide_by_tilings=False,
-        step_size=0.1,
-        seed=1,
-    )
-    with pytest.warns(perstep.DoubtWarning, match=r"values have grown to .* smaller step_size \(it is 0.1\)"):
-        agent.learn(1_000)
+@pytest.mark.parametrize(
+    ("agent_type", "world", "settings"),
+    [
+        (perstep.TileQ, "perstep/InvertedPendulum-v0", {"step_size": 4.0}),
+        (perstep.QLearning, two_loop(), {"step_size": 1.0, "reward_ratio": 1.2}),
+    ],
+)
+def test_values_that_diverge(agent_type, world, settings):
+    """Steps above 2, and an average that moves further than the value: errors grow, and stay finite for long."""
+    agent = agent_type(world, preset="paper", rule="differential", seed=1, **settings)
+    with pytest.warns(perstep.DoubtWarning, match=r"values have grown to .* smaller step_size \(it is [14]"):
+        agent.learn(1_200)
     assert names(agent)[0] == "divergence"
 
 
