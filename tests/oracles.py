@@ -430,14 +430,17 @@ def scale_free_tile_sarsa(w, e, R_bar, alpha, beta, gamma, x, A, R, x_next, A_ne
     e[A] = e[A] + 0.5 / sum(x) * error * x
 
 
-def traces_of_values(past, decay, longest):
-    """Replacing traces (Singh & Sutton 1996) after the steps `past`, a list of (x, column), the last one now: for each column a
-    vector, 1 where the feature is active now, decay^k where its last visit was k steps ago, 0 beyond `longest` steps."""
-    e = {}
-    for ago, (x, column) in list(enumerate(reversed(past)))[longest::-1]:
-        trace = e.setdefault(int(column), np.zeros(len(x)))
-        trace[x > 0] = decay**ago
-    return e
+def traces_of_values(past, x, column, alpha, decay, longest):
+    """z of true online TD(λ) (van Seijen & Sutton 2014; Sutton & Barto, 12.5) at features x: z ← decay z + (1 − α decay z·x) x,
+    for each column a vector. Steps more than `longest` ago are forgotten, so z is written as the sum of the steps `past`, a list
+    of (x, column, 1 − α decay z·x), to which this one is added."""
+    z = {}
+    for ago, (features, place, weight) in enumerate(reversed(past[-longest:]), 1):
+        z[place] = z.get(place, np.zeros(len(x))) + decay**ago * weight * features
+    old = z.get(column, np.zeros(len(x)))
+    past.append((x, column, 1 - alpha * (old @ x)))
+    z[column] = old + past[-1][2] * x
+    return z
 
 
 def traces_of_policy(past, decay, longest):

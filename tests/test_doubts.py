@@ -119,3 +119,42 @@ def test_sets_of_states_that_are_never_left():
     assert count == 2
     assert gain == pytest.approx(1.0)
     assert error == pytest.approx(np.sqrt(2 / 300))
+
+
+@pytest.mark.parametrize(
+    ("agent_type", "world", "settings"),
+    [
+        (perstep.TileQ, "perstep/InvertedPendulum-v0", {"step_size": 4.0}),
+        (perstep.QLearning, two_loop(), {"step_size": 1.0, "reward_ratio": 1.2}),
+    ],
+)
+def test_values_that_diverge(agent_type, world, settings):
+    """Steps above 2, and an average that moves further than the value: errors grow, and stay finite for long."""
+    agent = agent_type(world, preset="paper", rule="differential", seed=1, **settings)
+    with pytest.warns(perstep.DoubtWarning, match=r"values have grown to .* smaller step_size \(it is [14]"):
+        agent.learn(1_200)
+    assert names(agent)[0] == "divergence"
+
+
+@pytest.mark.parametrize(
+    ("agent_type", "world", "settings"),
+    [
+        (perstep.QLearning, access_control(), {"preset": "paper", "step_size": 1e-6}),
+        (perstep.ActorCritic, "perstep/InvertedPendulum-v0", {"step_size": 1e-5}),
+        (perstep.TileQ, "perstep/PendulumSwingUp-v0", {"rule": "d3", "step_size": 1e-5}),
+    ],
+)
+def test_steps_that_are_far_too_small(agent_type, world, settings):
+    agent = agent_type(world, seed=1, **settings).learn(20_000)
+    (found,) = [str(doubt) for doubt in agent.check() if doubt.name == "small steps"]
+    assert "of the spread of the rewards: nothing is learnt" in found
+    assert f"it is {settings['step_size']:g}" in found
+    assert "small steps" not in names(agent_type(world, seed=1, **{**settings, "step_size": 0.1}).learn(20_000))
+
+
+def test_steps_of_a_network_that_are_far_too_small():
+    pytest.importorskip("torch")
+    settings = {"hidden": (4,), "seed": 1, "update_every": 4, "learning_starts": 100}
+    agent = perstep.DeepQ("CartPole-v1", step_size=1e-8, **settings).learn(2_000)
+    assert "small steps" in names(agent)
+    assert "small steps" not in names(perstep.DeepQ("CartPole-v1", **settings).learn(2_000))

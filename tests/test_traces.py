@@ -29,7 +29,7 @@ def new_run(learner, n=1, m=1):
     return linear.LearnerState(
         weights, rules.reward_estimate(m, 0.3), rules.workspace(n, HUBER if n > 1 else 0.0, num_active=CODER.tilings),
         rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0, n == 1), ETA_PI, CODER.arrays, linear.room(CODER.tilings, ACTIONS, n, learner),
-        linear.no_reference(CODER.tilings), traces=new_traces(DECAY, columns, CODER.num_features, CODER.tilings, gradients),
+        linear.no_reference(CODER.tilings), traces=new_traces(DECAY, columns, CODER.tilings, gradients),
     )  # fmt: skip
 
 
@@ -57,10 +57,35 @@ def advance(learner, kind, run, action, reward, following, masked, generator, ru
     )  # fmt: skip
 
 
+def test_the_traces_are_those_of_the_textbook():
+    """Sutton & Barto, 12.5, as printed, for as long as no step is forgotten; with a step size at which replacing traces differ."""
+    run, generator, alpha, gamma = new_run(linear.ACTOR_CRITIC), make_generator(0), 0.1, 0.9
+    work, schedule = (
+        rules.workspace(1, discount=gamma, num_active=CODER.tilings),
+        run.schedule._replace(value_scale=alpha),
+    )
+    run = run._replace(work=work, schedule=schedule, traces=run.traces._replace(decay=gamma * 0.9))
+    w, z, value_before, average = run.weights.critic[0, :, 0].copy(), np.zeros(CODER.num_features), 0.0, 0.3
+    for step, (point, action, reward, following, _) in enumerate(path(length(DECAY))):
+        x, x_next = features(point), features(following)
+        if step == 0:
+            motion_worlds.enter_then_act(
+                linear.ACTOR_CRITIC, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, point
+            )
+        value, value_next = w @ x, w @ x_next
+        delta = reward - average + gamma * value_next - value
+        average += BETA * delta
+        z = gamma * 0.9 * z + (1 - alpha * gamma * 0.9 * z @ x) * x
+        w += alpha * (delta + value - value_before) * z - alpha * (value - value_before) * x
+        value_before = value_next
+        advance(linear.ACTOR_CRITIC, 0, run, action, reward, following, False, generator)
+        np.testing.assert_allclose(run.weights.critic[0, :, 0], w, rtol=0, atol=1e-11)
+
+
 def test_the_actor_critic_looks_back_as_dense_traces_do():
     run, generator = new_run(linear.ACTOR_CRITIC), make_generator(0)
-    w, u, average = run.weights.critic[0, :, 0].copy(), run.weights.actor.copy(), 0.3
-    visits, choices = [], []
+    w, u, average, known = run.weights.critic[0, :, 0].copy(), run.weights.actor.copy(), 0.3, None
+    past, choices = [], []
     for step, (point, action, reward, following, masked) in enumerate(path()):
         x, x_next = features(point), features(following)
         if step == 0:
@@ -70,12 +95,14 @@ def test_the_actor_critic_looks_back_as_dense_traces_do():
         gradient = oracles.policy_gradient(u, x, action)
         delta = reward - average + (0.0 if masked else w @ x_next) - w @ x
         average += BETA * delta
-        visits.append((x, 0))
+        moved = w @ x - known if past else 0.0
         choices.append(gradient)
-        w += ALPHA * delta * oracles.traces_of_values(visits, DECAY, length(DECAY) - 1)[0]
+        known = w @ x_next
+        z = oracles.traces_of_values(past, x, 0, ALPHA, DECAY, length(DECAY) - 1)[0]
+        w += ALPHA * (delta + moved) * z - ALPHA * moved * x
         u += ETA_PI * ALPHA * delta * oracles.traces_of_policy(choices, DECAY, length(DECAY) - 1)
         if masked:
-            visits, choices = [], []
+            past, choices = [], []
         advance(linear.ACTOR_CRITIC, 0, run, action, reward, following, masked, generator)
         np.testing.assert_allclose(run.weights.critic[0, :, 0], w, rtol=0, atol=1e-11)
         np.testing.assert_allclose(run.weights.actor, u, rtol=0, atol=1e-11)
@@ -85,7 +112,13 @@ def test_the_actor_critic_looks_back_as_dense_traces_do():
 def test_return_quantiles_of_earlier_steps_move_as_a_whole():
     """d3 as printed: n quantiles at the last step by their own pulls, those before it by the mean of these pulls."""
     run, generator = new_run(linear.ACTOR_CRITIC, n=5, m=7), make_generator(0)
-    w, u, theta, visits = run.weights.critic[0].copy(), run.weights.actor.copy(), run.rewards.theta.copy(), []
+    w, u, theta, past, known = (
+        run.weights.critic[0].copy(),
+        run.weights.actor.copy(),
+        run.rewards.theta.copy(),
+        [],
+        None,
+    )
     for step, (point, action, reward, following, _) in enumerate(path(100)):
         x, x_next = features(point), features(following)
         if step == 0:
@@ -99,10 +132,16 @@ def test_return_quantiles_of_earlier_steps_move_as_a_whole():
             )
         before = w.copy()
         oracles.d3_actor_critic(w, u, theta, ALPHA, BETA, 0.0, HUBER, x, action, reward, x_next)
-        pull = (w - before)[x > 0][0].mean()
-        visits.append((x, 0))
-        earlier = oracles.traces_of_values(visits, DECAY, length(DECAY) - 1)[0] * (x == 0)
-        w += pull * earlier[:, None]
+        pulls = (w - before)[x > 0][0]  # times α
+        moved = ALPHA * ((x @ before).mean() - known) if past else 0.0
+        known = (x_next @ before).mean()
+        z = oracles.traces_of_values(past, x, 0, ALPHA, DECAY, length(DECAY) - 1)[0]
+        weight = past[-1][2]
+        w = (
+            before
+            + weight * np.outer(x, pulls)
+            + ((pulls.mean() + moved) * (z - weight * x) + (weight - 1) * moved * x)[:, None]
+        )
         advance(linear.ACTOR_CRITIC, 0, run, action, reward, following, False, generator, "d3")
         np.testing.assert_allclose(run.weights.critic[0], w, rtol=0, atol=1e-11)
 
@@ -127,7 +166,7 @@ def test_a_best_action_among_equals_does_not_end_the_traces():
 def test_action_values_look_back_as_dense_traces_do(kind):
     """Sarsa(λ), and Watkins's Q(λ): its traces end at an action that is not the best one."""
     run, generator = new_run(linear.TILE_Q), make_generator(0)
-    w, average, visits, action = run.weights.critic[:, :, 0].copy(), 0.3, [], 0
+    w, average, past, action, known = run.weights.critic[:, :, 0].copy(), 0.3, [], 0, None
     for step, (point, drawn, reward, following, masked) in enumerate(path()):
         x, x_next = features(point), features(following)
         if step == 0:
@@ -136,17 +175,18 @@ def test_action_values_look_back_as_dense_traces_do(kind):
             )
             action = drawn
         if kind == policies.GREEDY and action != np.argmax(w @ x):
-            visits = []
-        visits.append((x, action))
-        before = w.copy()
+            past = []
+        before, moved = w.copy(), w[action] @ x - known[action] if past else 0.0
+        known = w @ x_next
         chosen = advance(linear.TILE_Q, kind, run, action, reward, following, masked, generator)
         followed = chosen if kind == policies.SAMPLED else np.argmax(before @ x_next)
         delta = reward - average + (0.0 if masked else before[followed] @ x_next) - before[action] @ x
         average += BETA * delta
-        for column, trace in oracles.traces_of_values(visits, DECAY, length(DECAY) - 1).items():
-            w[column] += ALPHA * delta * trace
+        for column, trace in oracles.traces_of_values(past, x, action, ALPHA, DECAY, length(DECAY) - 1).items():
+            w[column] += ALPHA * (delta + moved) * trace
+        w[action] -= ALPHA * moved * x
         if masked:
-            visits = []
+            past = []
         np.testing.assert_allclose(run.weights.critic[:, :, 0], w, rtol=0, atol=1e-11)
         action = int(chosen)
 

@@ -30,7 +30,7 @@ from perstep.rules import (
     value_of,
 )
 from perstep.tiles import Tiling, active_tiles
-from perstep.traces import KEPT, NO_TRACES, Traces, look_back, look_back_at_choices
+from perstep.traces import KEPT, NO_TRACES, Traces, look_back, look_back_at_choices, weight_now
 from perstep.units import ENDED, SEEN, return_unit
 
 Floats = NDArray[np.float64]
@@ -333,6 +333,8 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
         shared += weights.active[k] == room.next_active[k]
         weights.active[k] = room.next_active[k]
     if run.traces.decay > 0.0:  # which moved more than that
+        for c in range(weights.numbers.shape[0]):
+            run.traces.before[c] = value_of(rule, room.numbers[c])
         gather_values(learner, rule, weights.critic, weights.active, room.numbers, room.scores)
         shared = 0
     for c in range(weights.numbers.shape[0]):
@@ -353,6 +355,19 @@ def whole_pull(work: Any, delta: Any) -> Any:
 
 
 @inlined
+def move_values(rule: Any, run: Any, column: Any, alpha: Any, delta: Any) -> None:
+    """The values of S move by their pull, and with traces those of the steps before it."""
+    weights, traces = run.weights, run.traces
+    if traces.decay > 0.0:
+        weight = weight_now(traces, weights.active, column, alpha)
+        scatter(weights.critic[column], weights.active, alpha * weight, run.work.pull)
+        value = value_of(rule, weights.numbers[column])
+        look_back(traces, weights.active, column, weights.critic, alpha, whole_pull(run.work, delta), value, weight)
+    else:
+        scatter(weights.critic[column], weights.active, alpha, run.work.pull)
+
+
+@inlined
 def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point: Any, masked: Any) -> Any:
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
     weights, room = run.weights, run.room
@@ -361,9 +376,7 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
     steps = steps_now(run.schedule, clock, clock, run.rewards.units, True)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
-    scatter(weights.critic[0], weights.active, steps.value, run.work.pull)
-    if run.traces.decay > 0.0:
-        look_back(run.traces, weights.active, 0, weights.critic, steps.value * whole_pull(run.work, delta))
+    move_values(rule, run, 0, steps.value, delta)
     error = delta
     if run.schedule.scale_free:
         error = in_units(delta, run)
@@ -409,11 +422,9 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
         if preferences[action] < preferences[greedy(preferences)]:
             run.traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
-    scatter(weights.critic[action], weights.active, steps.value, run.work.pull)
-    if run.traces.decay > 0.0:
-        look_back(run.traces, weights.active, action, weights.critic, steps.value * whole_pull(run.work, delta))
-        if masked:
-            run.traces.clock[KEPT] = 0
+    move_values(rule, run, action, steps.value, delta)
+    if run.traces.decay > 0.0 and masked:
+        run.traces.clock[KEPT] = 0
     if run.optimism > 0.0:
         wear_off_pair(run, action, best if kind != EXPECTED else greedy(room.appeal))
     if run.reference.kind[0] != NO_REFERENCE:

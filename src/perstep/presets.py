@@ -88,10 +88,10 @@ STEADY: Mapping[str, Settings] = {
         "reset_cost": "auto",
     },
     "DeepQConfig": NETWORKS,
-    "ActorCriticConfig": {**TILES, "step_size": Decay(0.8, 0.5, 20_000.0), "policy_ratio": 0.3},
+    "ActorCriticConfig": {**TILES, "step_size": Decay(0.4, 0.5, 50_000.0), "policy_ratio": 0.6},
     "TileQConfig": {
         **TILES,
-        "step_size": Decay(0.6, 0.5, 50_000.0),
+        "step_size": Decay(0.3, 0.5, 50_000.0),
         "bootstrap": "sampled",
         "epsilon": 0.1,
         "epsilon_delay": 10_000.0,
@@ -102,9 +102,18 @@ CHANGING: Mapping[str, Settings] = {
     "TDLearningConfig": CHANGING_TABLES,
     "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05, "replay_capacity": 0, "model_capacity": 0},
     "DeepQConfig": CHANGING_NETWORKS,
-    "ActorCriticConfig": {**CHANGING_TILES, "step_size": 0.3},
+    "ActorCriticConfig": {**CHANGING_TILES, "step_size": 0.15},
     "TileQConfig": {**CHANGING_TILES, "step_size": 0.3, "epsilon": 0.05, "epsilon_delay": None},
 }
+
+WITHOUT_TRACES: Mapping[str, Mapping[str, Settings]] = {
+    "steady": {
+        "ActorCriticConfig": {"step_size": Decay(0.8, 0.5, 20_000.0), "policy_ratio": 0.3},
+        "TileQConfig": {"step_size": Decay(0.6, 0.5, 50_000.0)},
+    },
+    "changing": {"ActorCriticConfig": {"step_size": 0.3, "policy_ratio": 0.3}},
+}
+"""Steps for λ = 0: a single δ has about half the variance of a sum of them."""
 
 
 def defaults(config: str, preset: str) -> dict[str, Any]:

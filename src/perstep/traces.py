@@ -1,7 +1,9 @@
 """Eligibility traces on tiles: an error δ moves not only the last value but those of the steps before it, each by γλ less.
 
-The last steps are kept in a ring, as far back as a trace is worth something. Traces of values replace each other: a feature that
-was active several times follows its last visit (Singh & Sutton 1996), so that no step grows. Those of the policy add up.
+The last steps are kept in a ring, as far back as a trace is worth something. Traces of values are those of true online TD(λ)
+(van Seijen & Sutton 2014): a step that shares features with the ones before it enters with a smaller weight, so that no step
+grows, and values that have moved since they were a bootstrap are corrected. Only the weights of the steps and the features that
+they share are needed for it, no vector of all features. Traces of the policy add up.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ SMALLEST = 0.02  # a trace below this is forgotten
 LONGEST = 200  # steps
 
 NOW, KEPT = 0, 1  # places of the clock
-SAVED = ("active", "columns", "gradients", "clock")
+SAVED = ("active", "columns", "gradients", "weights", "before", "clock")
 
 
 class Traces(NamedTuple):
@@ -28,7 +30,8 @@ class Traces(NamedTuple):
     active: NDArray[np.int64]  # (L, K)
     columns: NDArray[np.int64]  # (L,): whose values they were
     gradients: NDArray[np.float64]  # (L, A): ∇ ln π of the policy; (L, 0) for Q
-    visits: NDArray[np.int64]  # (C, F): when a feature was last active
+    weights: NDArray[np.float64]  # (L,): with which they entered
+    before: NDArray[np.float64]  # (C,): the values of S before the last move of w
     clock: NDArray[np.int64]  # (2,): steps so far, and how many of the last ones are kept
     decay: float = 0.0  # γλ
 
@@ -40,48 +43,72 @@ def length(decay: float) -> int:
     )
 
 
-def new_traces(decay: float, num_columns: int, num_features: int, num_active: int, num_gradients: int) -> Traces:
+def new_traces(decay: float, num_columns: int, num_active: int, num_gradients: int) -> Traces:
     """Nothing done yet."""
     steps = length(decay)
     if steps:
         claim(
-            8 * (num_columns * num_features + steps * (num_active + num_gradients)),
-            f"traces over {num_features:,} features",
-            "Choose fewer tilings or tiles, a smaller table_size, or trace_decay=0.",
+            8 * steps * (num_active + num_gradients + 2),
+            f"traces over {steps:,} steps",
+            "Choose fewer tilings, or trace_decay=0.",
         )
     return Traces(
         np.zeros((steps, num_active), np.int64),
         np.zeros(steps, np.int64),
         np.zeros((steps, num_gradients)),
-        np.full((num_columns, num_features) if steps else (0, 0), -1),
+        np.zeros(steps),
+        np.zeros(num_columns if steps else 0),
         np.zeros(2, np.int64),
         decay,
     )
 
 
-NO_TRACES = new_traces(0.0, 0, 0, 0, 0)
+NO_TRACES = new_traces(0.0, 0, 0, 0)
 
 
 @compiled
-def look_back(traces: Traces, active: Any, column: Any, critic: Any, change: Any) -> None:
-    """The values of the steps before this one move by `change`, the less the longer ago; then this step is kept as well."""
+def weight_now(traces: Traces, active: Any, column: Any, alpha: Any) -> Any:
+    """With which this step enters: 1 − α z·x, where z are the traces of the steps before it and x its features."""
     size, now = traces.active.shape[0], traces.clock[NOW]
-    for k in range(active.shape[0]):
-        traces.visits[column, active[k]] = now
-    share = change
+    share, known = 1.0, 0.0
     for ago in range(1, min(traces.clock[KEPT], size - 1) + 1):
         share *= traces.decay
         place = (now - ago) % size
-        before = traces.columns[place]
+        if traces.columns[place] == column:
+            same = 0
+            for k in range(active.shape[0]):
+                same += traces.active[place, k] == active[k]
+            known += share * traces.weights[place] * same
+    return 1.0 - alpha * known
+
+
+@compiled
+def look_back(
+    traces: Traces, active: Any, column: Any, critic: Any, alpha: Any, pull: Any, value: Any, weight: Any
+) -> None:
+    """The values of the steps before this one move by α times the `pull`, the less the longer ago; then this step is kept as well.
+
+    `value`: of S, before this move. How far it went since the step before this one bootstrapped from it is added to the pull on the
+    earlier steps; S itself has moved already.
+    """
+    size, now = traces.active.shape[0], traces.clock[NOW]
+    moved = value - traces.before[column] if traces.clock[KEPT] > 0 else 0.0
+    for k in range(active.shape[0]):
+        for j in range(critic.shape[2]):
+            critic[column, active[k], j] += alpha * (weight - 1.0) * moved
+    share = alpha * (pull + moved)
+    for ago in range(1, min(traces.clock[KEPT], size - 1) + 1):
+        share *= traces.decay
+        place = (now - ago) % size
+        before, change = traces.columns[place], share * traces.weights[place]
         for k in range(active.shape[0]):
-            feature = traces.active[place, k]
-            if traces.visits[before, feature] == now - ago:
-                for j in range(critic.shape[2]):
-                    critic[before, feature, j] += share
+            for j in range(critic.shape[2]):
+                critic[before, traces.active[place, k], j] += change
     place = now % size
     for k in range(active.shape[0]):
         traces.active[place, k] = active[k]
     traces.columns[place] = column
+    traces.weights[place] = weight
     traces.clock[NOW] = now + 1
     traces.clock[KEPT] = min(traces.clock[KEPT] + 1, size)
 
@@ -100,12 +127,3 @@ def look_back_at_choices(traces: Traces, gradient: Any, actor: Any, change: Any)
             feature = traces.active[place, k]
             for a in range(gradient.shape[0]):
                 actor[feature, a] += share * traces.gradients[place, a]
-
-
-def visit_again(traces: Traces) -> None:
-    """When each feature was last active, from the steps that are kept: files hold those alone."""
-    traces.visits[:] = -1
-    now, kept = map(int, traces.clock)
-    for ago in range(kept, 0, -1):
-        place = (now - ago) % len(traces.columns)
-        traces.visits[traces.columns[place], traces.active[place]] = now - ago

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from perstep.units import REWARD
+from perstep.schedules import as_decay
+from perstep.units import MEAN, REWARD
 
 Agent = Any  # of agents/agent.py, which uses this module
 
@@ -29,6 +30,10 @@ FEWEST_MOVES = 50  # transitions of a set of states before it is believed that n
 AT_REST = 1e-9  # a share of the time that moves less has come to rest
 LONG_RUN = 2_000  # steps of a chain after which it has probably come to rest
 GROWTH = 10.0  # of the loss, over the last half of the steps
+IMPOSSIBLE = 100.0  # times the largest value that rewards like those seen could add up to: values beyond it diverge
+STILL = 0.05  # of the standard deviation of the rewards: values that moved less have learnt nothing
+TRODDEN = 1.0  # the sum of the steps of an average entry; with more than that, values that stay equal are a finding
+LEAST_PATH = 3e-3  # how far a weight of a network can have moved; weights begin at about 0.1
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class Doubt:
     """One thing that is probably wrong."""
 
     name: str
-    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "untried", "replay" or "loss"."""
+    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "untried", "replay", "loss",
+    "divergence" or "small steps"."""
     sentence: str
     """What was expected, what came, and what to change."""
 
@@ -81,6 +87,52 @@ def doubts(agent: Agent) -> list[Doubt]:
     if agent.steps < FEWEST_STEPS or math.isnan(agent.earned_reward):
         return []
     return [doubt for check in CHECKS for doubt in check(agent)]
+
+
+def _divergence(agent: Agent) -> Iterator[Doubt]:
+    """Values beyond all that rewards can add up to: discounted for ever, or in as many steps as there were."""
+    size = _largest(agent)
+    if math.isnan(size):
+        return
+    length = min(1.0 / max(1.0 - agent.config.discount, 1e-12), agent.steps)
+    reward = _largest_reward(agent)
+    reach = abs(agent.config.initial_value) + length * (reward + abs(agent.reset_cost or 0.0))
+    if size > IMPOSSIBLE * reach:
+        yield Doubt(
+            "divergence",
+            f"The values have grown to {size:.3g}, but rewards like those seen, of at most {reward:.3g}, add up to no more than "
+            f"{reach:.3g}: the values diverge. Use a smaller step_size (it is {agent.config.step_size}), or preset='steady' "
+            "without other settings.",
+        )
+
+
+def _small_steps(agent: Agent) -> Iterator[Doubt]:
+    """Steps so small that values are still where they began, though rewards differ."""
+    step, spread = as_decay(agent.config.step_size).scale, agent.reward_distribution.std
+    updates = getattr(agent, "updates", None)
+    if updates:
+        if step * updates < LEAST_PATH:
+            yield Doubt(
+                "small steps",
+                f"In {updates:,} updates no weight of the network can have moved by more than about {step * updates:.2g}: nothing "
+                f"is learnt. Use a larger step_size (it is {step:g}), as 5e-4, or learn longer.",
+            )
+        return
+    values = agent._values()
+    if not values or not spread:
+        return
+    together = getattr(agent.config, "tilings", 1)
+    first = agent.config.initial_value / together
+    width = values[0].shape[2] if values[0].ndim > 2 else 1  # return quantiles
+    entries = max((values[0] != first).sum() / (width * together), 1.0)
+    path = agent._run.schedule.value_scale * together * agent.steps / entries
+    moved = together * float(np.abs(values[0] - first).max(initial=0.0))
+    if path < TRODDEN and moved < STILL * spread:
+        yield Doubt(
+            "small steps",
+            f"In {agent.steps:,} steps no value has moved by more than {moved:.2g}, {moved / spread:.1%} of the spread of the "
+            f"rewards: nothing is learnt. Use a larger step_size (it is {step:g}); preset='steady' has one that works.",
+        )
 
 
 def _equal_rewards(agent: Agent) -> Iterator[Doubt]:
@@ -263,7 +315,7 @@ def _loss(agent: Agent) -> Iterator[Doubt]:
 
 
 CHECKS: tuple[Callable[[Any], Iterator[Doubt]], ...] = (
-    _equal_rewards, _average, _quantiles, _drift, _returns, _trap, _untried, _replay, _loss,
+    _divergence, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _trap, _untried, _replay, _loss,
 )  # fmt: skip
 
 
@@ -281,6 +333,21 @@ def _wandering(agent: Agent, std: float) -> float:
         return 0.0
     step = min(_theta_step(agent), 2.0 * std if agent.config.rule_row.has_reward_quantiles else 2.0)
     return math.sqrt(step * std / 2.0) if agent.config.rule_row.has_reward_quantiles else math.sqrt(step / 2.0) * std
+
+
+def _largest_reward(agent: Agent) -> float:
+    """The size of the largest reward, as far as it is known: of late, and on average in a window of the past."""
+    units, rates = agent._rewards.units, agent.history.reward_rate
+    lately = float(np.abs(agent.reward_distribution.means).max())
+    return max(lately, float(np.abs(rates).max(initial=0.0)), float(abs(units[MEAN]) + units[REWARD + 1]))
+
+
+def _largest(agent: Agent) -> float:
+    """The size of the largest value that the weights can make, without θ; NaN for networks, whose loss tells (`_loss`)."""
+    values = agent._values()
+    if not values or not values[0].size:
+        return math.nan
+    return getattr(agent.config, "tilings", 1) * float(np.abs(values[0]).max())
 
 
 def _spread(agent: Agent) -> float:

@@ -29,7 +29,7 @@ from perstep.interaction.behaviour import NO_ACTION, Behaviour, Ends
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
 from perstep.randomness import Generator, draw
 from perstep.tiles import TileCoder, bounded, no_bounds
-from perstep.traces import SAVED, new_traces, visit_again
+from perstep.traces import SAVED, new_traces
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -71,7 +71,6 @@ class TileAgent(Agent):
             new_traces(
                 config.trace_decay * config.discount,
                 actions if learner == linear.TILE_Q else 1,
-                self.tiles.num_features,
                 tilings,
                 0 if learner == linear.TILE_Q else actions,
             ),
@@ -267,14 +266,15 @@ class TileAgent(Agent):
 
     def _restore_traces(self, arrays: storage.Arrays) -> None:
         traces = self._run.traces
+        if "traces.weights" not in arrays:  # of replacing traces, as they were before: the last steps are forgotten
+            return
         for name in SAVED:
             put(f"traces.{name}", getattr(traces, name), arrays)
         within("features of the last steps", traces.active, self.tiles.num_features)
-        within("values of the last steps", traces.columns, len(traces.visits))
+        within("values of the last steps", traces.columns, len(traces.before))
         within("steps of the traces", traces.clock[:1], LONGEST)
         within("number of the last steps", traces.clock[1:], min(len(traces.columns), int(traces.clock[0])) + 1)
-        finite_numbers("choices of the last steps", traces.gradients)
-        visit_again(traces)
+        finite_numbers("choices of the last steps", traces.gradients, traces.weights, traces.before)
 
     def _restore_physics(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Take over constants of the world that had been changed, unless the caller has given a world."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from perstep import presets
 from perstep.config.checks import count, number, switch
 from perstep.config.learner import ActionValueConfig, LearnerConfig, reads_average_from_values, refuse_reading_of_values
 from perstep.schedules import Decay, as_decay
@@ -87,6 +88,8 @@ class TileConfig(LearnerConfig):
             settings.pop("optimism", None)
         if reads_average_from_values(named.get("rule")) and "trace_decay" not in named:
             settings.pop("trace_decay", None)
+        if not settings.get("trace_decay"):
+            settings |= {**presets.WITHOUT_TRACES.get(settings["preset"], {}).get(cls.__name__, {}), **named}
         return settings
 
     @property
