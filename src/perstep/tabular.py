@@ -36,6 +36,7 @@ from perstep.rules import (
 from perstep.scan import WINNER, Scan, no_scan, scan_entry, see_and_review
 
 TD, Q, ANY_Q, SCAN = 0, 1, 2, 3  # ANY_Q: Q with any bootstrap, and with the average of `rvi`; SCAN: for a risk level
+CANDIDATES = 8  # remembered transitions of which a scan replays one
 
 
 class Table(NamedTuple):
@@ -109,6 +110,18 @@ def recalled(memory: Any, generator: Any) -> Any:
     row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
     places = memory.places[row]
     return np.int64(places[0]), np.int64(places[1]), memory.rewards[row], np.int64(places[2]), places[3] == 1
+
+
+@inlined
+def rarest_recalled(memory: Any, visits: Any, generator: Any) -> Any:
+    """Of a few remembered transitions, the one whose entry was updated least often. So entries that the agent avoids follow the
+    others: learners that would like to be there must not judge them by what they were worth long ago."""
+    s, a, r, s_next, end = recalled(memory, generator)
+    for _ in range(CANDIDATES - 1):
+        s_other, a_other, r_other, s_next_other, end_other = recalled(memory, generator)
+        if visits[s_other, a_other] < visits[s, a]:
+            s, a, r, s_next, end = s_other, a_other, r_other, s_next_other, end_other
+    return s, a, r, s_next, end
 
 
 @inlined
@@ -200,7 +213,7 @@ def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rewa
     s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
     for turn in range(turns):
         if turn == 1:
-            s, a, r, s_next, end = recalled(memory, generator)
+            s, a, r, s_next, end = rarest_recalled(memory, entries.visits, generator)
         counts = turn == 0 and is_exploiting(run, s, a)
         if turn == 0:
             look_at(run.rewards, run.schedule, reward, masked, 0.0, False)
@@ -210,7 +223,7 @@ def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rewa
             apply_rule(rule, run.rewards, r, work.nothing, work.nothing, steps, work)
             if run.foresight.values.shape[0] > 0:
                 foresee_entry(run.foresight, s, a, r, s_next, best, counts, steps.value)
-        scan_entry(run.scan, s, a, r, s_next, end, steps.value, turn == 0)
+        scan_entry(run.scan, s, a, r, s_next, end, steps.value)
         entries.scores[s, a] = run.scan.values[s, a, run.scan.cursor[WINNER]]
         entries.visits[s, a] += 1
         if turn == 0:
