@@ -63,7 +63,7 @@ def test_the_policy_is_the_best_of_all(level):
 
 
 @pytest.mark.defaults
-@pytest.mark.parametrize("make, enough", [(service_queue, 0.4), (routing, 0.01)])
+@pytest.mark.parametrize(("make", "enough"), [(service_queue, 0.4), (routing, 0.01)])
 def test_learners_that_are_not_followed_keep_up(make, enough):
     """Whoever is led by a learner with a target that is too low keeps the queue long, where the best target looks hopeless: the way
     out is to replay what the agent avoids. (Without it, CVaR was −14 to −23 in the queue and −15 to −25 in routing.)"""
