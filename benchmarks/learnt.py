@@ -1,4 +1,4 @@
-"""What agents learn beyond the paper: coverage of their forecasts, CVaR of their policies, and what each costs.
+"""What agents learn beyond the paper: coverage of their forecasts, and CVaR of their policies. What each costs: costs.py.
 
 Forecasts: the share of simulated sums of the greedy policy in the 90 % band of the agent, for agents with default settings.
 Risk: the share of agents whose greedy policy has the best CVaR of all policies, but for 0.002.
@@ -7,7 +7,7 @@ Risk: the share of agents whose greedy policy has the best CVaR of all policies,
 from __future__ import annotations
 
 import numpy as np
-from measuring import in_turns, table
+from measuring import table
 
 import perstep
 from perstep.agents.agent import Agent
@@ -129,31 +129,11 @@ def cvar(agent: perstep.QLearning, level: float) -> float:
     return agent.mdp.evaluate(agent.policy(deterministic=True), start=state).reward_distribution.cvar(level)
 
 
-def costs(*, quick: bool) -> None:
-    steps = 100_000 if quick else 1_000_000
-    settings = {
-        "d2, paper": {"preset": "paper"},
-        "d2, paper, forecast": {"preset": "paper", "forecast": True},
-        "d2, default": {"forecast": False},
-        "d2, default, forecast": {},
-        "d2, default, risk_level 0.25, K = 25": {"risk_level": 0.25, "forecast": False},
-    }
-    rows = []
-    for world in ("perstep/RedPillBluePill-v0", "perstep/AccessControl-v0"):
-        agents = [
-            perstep.QLearning(world, seed=1, **setting).learn(10_000, progress=False) for setting in settings.values()
-        ]
-        took = in_turns([lambda agent=agent: agent._advance(steps) for agent in agents])
-        rows += [(world, name, f"{1e9 * each / steps:.0f}") for name, each in zip(settings, took, strict=True)]
-    table("What it costs", ["world", "settings", "ns per step"], rows)
-
-
 def main(*, quick: bool = False) -> None:
     """All of it."""
     forecasts(quick=quick)
     risk(quick=quick)
     queues(quick=quick)
-    costs(quick=quick)
 
 
 if __name__ == "__main__":

@@ -152,7 +152,9 @@ class NetworkAgent(Agent):
         """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
         if self._network.heads is None:
             return super().objective
-        return self.reward_distribution.cvar(self.config.risk_level)  # gains of heads lag behind, what is earned does not
+        return self.reward_distribution.cvar(
+            self.config.risk_level
+        )  # gains of heads lag behind, what is earned does not
 
     def _acting(self) -> AbstractContextManager[None]:
         return self._network.learning()
