@@ -112,7 +112,7 @@ def queues(*, quick: bool) -> None:
     rows = []
     for name in ("service queue", "routing"):
         mdp = WORLDS[name]()
-        made = [perstep.QLearning(mdp, risk_level=0.1, seed=seed) for seed in range(2 if quick else 5)]
+        made = [perstep.QLearning(mdp, risk_level=0.1, seed=seed) for seed in range(2 if quick else 10)]
         for steps in (50_000, 150_000) if quick else (50_000, 150_000, 800_000):
             perstep.learn_together(made, steps, progress=False)
             found = [cvar(agent, 0.1) for agent in made]

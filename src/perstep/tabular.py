@@ -37,7 +37,6 @@ from perstep.scan import WINNER, Scan, no_scan, scan_entry, see_and_review
 
 TD, Q, ANY_Q, SCAN = 0, 1, 2, 3  # ANY_Q: Q with any bootstrap, and with the average of `rvi`; SCAN: for a risk level
 CANDIDATES = 8  # remembered transitions, of which the one with the rarest entry is replayed
-GOLDEN, MASK = 2654435769, 0xFFFFFFFF  # 2³² times the golden ratio − 1; of a product, the part after the point
 
 
 class Table(NamedTuple):
@@ -106,33 +105,23 @@ def remember(memory: Any, state: Any, action: Any, reward: Any, next_state: Any,
 
 
 @inlined
-def remembered(memory: Any, row: Any) -> Any:
+def recalled(memory: Any, generator: Any) -> Any:
     """One of the remembered transitions: state, action, reward, next state, and whether the bootstrap is masked."""
+    row = int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0]))
     places = memory.places[row]
     return np.int64(places[0]), np.int64(places[1]), memory.rewards[row], np.int64(places[2]), places[3] == 1
 
 
 @inlined
-def recalled(memory: Any, generator: Any) -> Any:
-    """A random one of the remembered transitions."""
-    return remembered(memory, int(uniform(generator) * min(memory.cursor[0], memory.rewards.shape[0])))
-
-
-@compiled
-def rarest(memory: Any, visits: Any) -> Any:
-    """The row of a remembered transition: of eight that are spread evenly, the one whose entry was updated least often.
-
-    So the entries that the agent avoids follow the others. Otherwise they would stay at what they were worth long ago, and learners
-    whose policy is not followed would be wrong. It needs no random number: multiples of the golden ratio are spread evenly.
-    """
-    filled = min(memory.cursor[0], memory.rewards.shape[0])
-    best, least = np.int64(0), np.iinfo(np.int64).max
-    for candidate in range(CANDIDATES):
-        row = (((CANDIDATES * memory.cursor[0] + candidate) * GOLDEN & MASK) * filled) >> 32
-        seen = visits[memory.places[row, 0], memory.places[row, 1]]
-        if seen < least:
-            best, least = row, seen
-    return best
+def rarest_recalled(memory: Any, visits: Any, generator: Any) -> Any:
+    """Of a few remembered transitions, the one whose entry was updated least often. So entries that the agent avoids follow the
+    others: learners that would like to be there must not judge them by what they were worth long ago."""
+    s, a, r, s_next, end = recalled(memory, generator)
+    for _ in range(CANDIDATES - 1):
+        s_other, a_other, r_other, s_next_other, end_other = recalled(memory, generator)
+        if visits[s_other, a_other] < visits[s, a]:
+            s, a, r, s_next, end = s_other, a_other, r_other, s_next_other, end_other
+    return s, a, r, s_next, end
 
 
 @inlined
@@ -224,7 +213,7 @@ def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rewa
     s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
     for turn in range(turns):
         if turn == 1:
-            s, a, r, s_next, end = remembered(memory, rarest(memory, entries.visits))
+            s, a, r, s_next, end = rarest_recalled(memory, entries.visits, generator)
         counts = turn == 0 and is_exploiting(run, s, a)
         if turn == 0:
             look_at(run.rewards, run.schedule, reward, masked, 0.0, False)

@@ -115,7 +115,12 @@ def test_forecasting_changes_nothing_else_and_resumes_to_the_bit(tmp_path, rule)
 
 def test_the_error_of_the_mean_includes_how_far_the_gain_still_moves():
     learnt = foresight.new_foresight(1, 1)
-    learnt.averages[[foresight.GAIN, foresight.SLOW_GAIN, foresight.VARIANCE, foresight.COUNTED]] = 2.0, 2.0, 1.0, 2967.0
+    learnt.averages[[foresight.GAIN, foresight.SLOW_GAIN, foresight.VARIANCE, foresight.COUNTED]] = (
+        2.0,
+        2.0,
+        1.0,
+        2967.0,
+    )
     settled = foresight.expected_sum(learnt, 100)[2]
     assert settled == pytest.approx(100 * math.sqrt(0.6 * 0.001))
     learnt.averages[foresight.SLOW_GAIN] = 1.9
