@@ -20,6 +20,7 @@ PARTS = (
     "forecasts",
     "risk",
     "learnt",
+    "costs",
     "horizon",
 )
 

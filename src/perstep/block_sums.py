@@ -29,7 +29,7 @@ END, LONGEST = 0, 1  # places in the clock: the length at which the epoch ends, 
 UNBOUNDED = 2**61
 GROWTH = 10  # an epoch is a tenth longer than the one before: both together are about the last sixth of the steps
 SHORTEST = 100  # steps of an epoch
-FEWEST = 50  # pairs of blocks, below which the variance of a size is not used
+FEWEST = 200  # pairs of blocks, below which the variance of a size is not used: from so many it is known to a tenth
 
 
 class BlockSums(NamedTuple):

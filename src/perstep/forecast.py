@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Forecast:
     """The distribution of the sum of the next rewards: a normal distribution, or that of simulated sums if there are some.
 
-    The sum of many rewards is close to normal. For few steps and rewards of few distinct values it is not: then ask for samples.
+    The sum of many rewards is close to normal. That of few rewards may be skewed or have few values: samples then show it.
     """
 
     num_steps: int
@@ -68,9 +68,12 @@ class Forecast:
         return self.distribution.cdf(x)
 
     def interval(self, level: float = 0.9) -> tuple[float, float]:
-        """The band (low, high) that holds the sum with probability `level`, with equal probabilities below and above it."""
+        """The band (low, high) that holds the sum with probability `level`, with equal probabilities below and above it; of
+        sums with few values, as nearly as these allow."""
         if not (is_finite(level) and 0.0 < level < 1.0):
             raise ValueError(f"level must be a probability above 0 and below 1, such as 0.9, got {level!r}.")
+        if self.samples is not None and not self.mean_error:
+            return fair_band(self.samples, level)
         return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
 
     def plot(self, ax: Axes | None = None, *, level: float = 0.9) -> Figure:
@@ -126,6 +129,25 @@ class Forecast:
         # Two digits of the width are shown: more would suggest a precision that the band does not have.
         decimals = max(0, 1 - math.floor(math.log10(high - low)))
         return f"the {steps} {_rounded(low, decimals)} to {_rounded(high, decimals)} with {100 * level:g} %"
+
+
+def fair_band(samples: Floats, level: float) -> tuple[float, float]:
+    """The ends of a band that holds this share of the samples as nearly as their values allow, with tails that are as equal.
+
+    Sums of few rewards have few values, and a band from quantile to quantile holds both of its ends: too much. Here one end leaves
+    out as nearly as possible half of the rest, and the other makes up for what it misses.
+    """
+    values, counts = np.unique(samples, return_counts=True)
+    above = np.cumsum(counts) / samples.size  # the share at or below a value
+    below = np.append(0.0, above[:-1])
+    tail = 0.5 - 0.5 * level
+    low, high = int(np.abs(below - tail).argmin()), int(np.abs(above - (1.0 - tail)).argmin())
+    pairs = (
+        (low, int(np.abs(above - below[low] - level).argmin())),
+        (int(np.abs(above[high] - below - level).argmin()), high),
+    )
+    low, high = min(pairs, key=lambda pair: abs(above[pair[1]] - below[pair[0]] - level))
+    return float(values[low]), float(values[max(low, high)])
 
 
 def _rounded(number: float, decimals: int) -> str:

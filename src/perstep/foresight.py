@@ -21,10 +21,10 @@ from perstep.units import LONGEST_MEMORY
 
 Floats = NDArray[np.float64]
 
-# Places of the averages.
+# Places of the averages; the gain has an average of its own, SLOW_GAIN, to tell how far it still moves.
 (LEAST_RATE, SEEN, COUNTED, GAIN, VARIANCE, MEAN_VALUE, MEAN_SQUARE, REWARD_VARIANCE, REWARD_LAG, NOW, NOW_LATER, LATER,
- LATER_LAG) = range(13)  # fmt: skip
-SIZE = 13
+ LATER_LAG, SLOW_GAIN) = range(14)  # fmt: skip
+SIZE = 14
 VALUE, SQUARE, REWARD, NEXT = 0, 1, 2, 3  # of an entry: u, h, c and d
 ENTRY = 4
 RECENT = 3.0  # averages have a memory of a third of the steps so far
@@ -36,7 +36,7 @@ class Foresight(NamedTuple):
     """What is learnt of the sums of rewards to come."""
 
     values: Floats  # (S, A, 4): u, h, c and d of every entry of a table; empty without forecasts
-    averages: Floats  # (13,): see the places above
+    averages: Floats  # (14,): see the places above
     errors: Floats  # (4,): memory of one step
 
 
@@ -64,6 +64,11 @@ def learnt(foresight: Foresight) -> Learnt:
     return Learnt(foresight.values, foresight.averages)
 
 
+def with_slow_gain(averages: Floats) -> Floats:
+    """The averages of a file, also of one from before the gain had an average of its own: that then begins at the gain."""
+    return np.append(averages, averages[GAIN]) if averages.shape == (SLOW_GAIN,) else averages
+
+
 @inlined
 def rate_now(averages: Any) -> Any:
     """The step of the averages."""
@@ -78,7 +83,7 @@ def foresee(averages: Any, reward: Any, here: Any, there: Any, usual: Any, error
     `usual`: whether the policy itself would have taken A. Only then do the averages move, which are about the policy.
     """
     if averages[SEEN] == 0.0:
-        averages[GAIN] = reward
+        averages[GAIN] = averages[SLOW_GAIN] = reward
     averages[SEEN] += 1.0
     delta = reward - averages[GAIN] + there[VALUE] - here[VALUE]
     error = delta * delta - averages[VARIANCE] + there[SQUARE] - here[SQUARE]
@@ -89,6 +94,7 @@ def foresee(averages: Any, reward: Any, here: Any, there: Any, usual: Any, error
         averages[REWARD_VARIANCE] += rate * (excess * excess - averages[REWARD_VARIANCE])
         averages[REWARD_LAG] += rate * (excess * following - averages[REWARD_LAG])
         averages[GAIN] += rate * delta
+        averages[SLOW_GAIN] += rate * (averages[GAIN] - averages[SLOW_GAIN])
         averages[VARIANCE] += rate * error
         averages[MEAN_VALUE] += rate * (here[VALUE] - averages[MEAN_VALUE])
         averages[MEAN_SQUARE] += rate * (here[SQUARE] - averages[MEAN_SQUARE])
@@ -109,7 +115,8 @@ def _factor(part: float, whole: float, otherwise: float) -> float:
 
 
 def expected_sum(foresight: Foresight, num_steps: int, start: Floats | None = None) -> tuple[float, float, float]:
-    """The sum of the next rewards: its mean, its variance, and the standard error of the mean, which comes from that of the gain.
+    """The sum of the next rewards: its mean, its variance, and the standard error of the mean, which comes from that of the
+    gain and from how far it still moves: the distance to its own average.
 
     `start`: the four numbers where it begins; without it, anywhere in the long run. Right for one step and for many, if the numbers
     are. In between, expected rewards and covariances of rewards are taken to fall geometrically to what they are in the long run.
@@ -128,4 +135,4 @@ def expected_sum(foresight: Foresight, num_steps: int, start: Floats | None = No
         explained = averages[NOW] + 2.0 * averages[NOW_LATER] * part + averages[LATER] * part**2
         total += float(start[SQUARE] - averages[MEAN_SQUARE]) * (1.0 - rho**num_steps) - explained
     error = math.sqrt(float(rate_now(foresight.averages)) * RECENT / (2.0 * RECENT - 1.0) * variance)
-    return mean, max(total, 0.0), num_steps * error
+    return mean, max(total, 0.0), num_steps * math.hypot(error, gain - averages[SLOW_GAIN])

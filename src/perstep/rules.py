@@ -156,12 +156,18 @@ def look_at(rewards: Any, schedule: Any, reward: Any, ended: Any, after_end: Any
 
 
 @inlined
+def value_step(schedule: Any, visits: Any) -> Any:
+    """α after this many visits of the entry."""
+    return step_size(schedule.value_scale, schedule.value_power, schedule.value_delay, visits)
+
+
+@inlined
 def steps_now(schedule: Any, visits: Any, clock: Any, units: Any, counts: Any) -> Any:
     """The steps of one transition: α by the visits of the entry, α_θ by the clock or by the visits as the rule asks.
 
     `counts`: whether R̄ may follow its δ, where it has a schedule of its own: the action was the greedy one.
     """
-    alpha = step_size(schedule.value_scale, schedule.value_power, schedule.value_delay, visits)
+    alpha = value_step(schedule, visits)
     counted = visits if schedule.theta_by_visits else clock
     alpha_theta = step_size(schedule.theta_scale, schedule.theta_power, schedule.theta_delay, counted)
     offset = schedule.offset_ratio * alpha

@@ -68,10 +68,8 @@ def no_scan() -> Scan:
 
 
 @compiled
-def scan_entry(
-    scan: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any, alpha: Any, fresh: Any
-) -> None:
-    """Move the K values of one entry; with `fresh` also the gains of those learners whose best action it is."""
+def scan_entry(scan: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any, alpha: Any) -> None:
+    """Move the K values of one entry, and the gains of those learners whose best action it is."""
     if scan.cursor[LAID] == 0:
         return
     count, tau = scan.targets.shape[0], scan.span[LEVEL]
@@ -88,27 +86,21 @@ def scan_entry(
     if masked:
         for k in range(count):
             there[k] = 0.0
-    if fresh:
+    for k in range(count):
+        here[k] = estimate[k]
+    for a in range(scan.values.shape[1]):
+        row = scan.values[state, a]
         for k in range(count):
-            here[k] = estimate[k]
-        for a in range(scan.values.shape[1]):
-            row = scan.values[state, a]
-            for k in range(count):
-                here[k] = row[k] if row[k] > here[k] else here[k]
-        least = 0.0 if scan.cursor[UNBOUNDED] == 1 else 1.0 / LONGEST_MEMORY
-        for k in range(count):
-            short = targets[k] - reward
-            delta = targets[k] + mean - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
-            own = here[k] == estimate[k]
-            counts[k] += 1.0 if own else 0.0
-            rate = RECENT / (counts[k] + DELAY)
-            gains[k] += (rate if rate > least else least) * delta if own else 0.0
-            estimate[k] += alpha * delta
-    else:
-        for k in range(count):
-            short = targets[k] - reward
-            delta = targets[k] + mean - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
-            estimate[k] += alpha * delta
+            here[k] = row[k] if row[k] > here[k] else here[k]
+    least = 0.0 if scan.cursor[UNBOUNDED] == 1 else 1.0 / LONGEST_MEMORY
+    for k in range(count):
+        short = targets[k] - reward
+        delta = targets[k] + mean - (short if short > 0.0 else 0.0) / tau - gains[k] + there[k] - estimate[k]
+        own = here[k] == estimate[k]
+        counts[k] += 1.0 if own else 0.0
+        rate = RECENT / (counts[k] + DELAY)
+        gains[k] += (rate if rate > least else least) * delta if own else 0.0
+        estimate[k] += alpha * delta
 
 
 @compiled

@@ -35,10 +35,12 @@ from perstep.rules import (
     surplus,
     value_after_end,
     value_of,
+    value_step,
 )
 from perstep.scan import WINNER, Scan, no_scan, scan_entry, see_and_review
 
 TD, Q, ANY_Q, SCAN = 0, 1, 2, 3  # ANY_Q: Q with any bootstrap, and with the average of `rvi`; SCAN: for a risk level
+CANDIDATES = 8  # remembered transitions, of which the one with the rarest entry is replayed
 
 
 class Table(NamedTuple):
@@ -116,6 +118,18 @@ def recalled(memory: Any, generator: Any) -> Any:
 
 
 @inlined
+def rarest_recalled(memory: Any, visits: Any, generator: Any) -> Any:
+    """Of a few remembered transitions, the one whose entry was updated least often. So entries that the agent avoids follow the
+    others: learners that would like to be there must not judge them by what they were worth long ago."""
+    s, a, r, s_next, end = recalled(memory, generator)
+    for _ in range(CANDIDATES - 1):
+        s_other, a_other, r_other, s_next_other, end_other = recalled(memory, generator)
+        if visits[s_other, a_other] < visits[s, a]:
+            s, a, r, s_next, end = s_other, a_other, r_other, s_next_other, end_other
+    return s, a, r, s_next, end
+
+
+@inlined
 def is_exploiting(run: Any, state: Any, action: Any) -> Any:
     """Whether the action is the best one, and was not taken to explore; asked only where an average needs it."""
     if run.schedule.average_scale == 0.0 and run.foresight.values.shape[0] == 0:
@@ -187,31 +201,31 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
     pair = s * num_actions + a
     for turn in range(turns):  # one loop, not two calls: the rule is compiled into it once
         if turn == 1:
-            pair = any_pair(model, generator)
-            s, a = pair // num_actions, pair % num_actions
-        modelled = is_modelled(model, pair)
-        if turn == 1 and not modelled:
             s, a, r, s_next, end = recalled(memory, generator)
+            pair = any_pair(model, generator)
+        modelled = is_modelled(model, pair)
+        best = greedy(run.table.scores[s_next])
+        counts = turn == 0 and is_exploiting(run, s, a)
+        alpha = value_step(run.schedule, run.table.visits[s, a])
         if turn == 0 or not modelled:
-            best = greedy(run.table.scores[s_next])
             bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
-            counts = turn == 0 and is_exploiting(run, s, a)
-            moved, alpha = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
+            moved = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)[0]
             if turn == 0:
                 delta = moved
-                if run.foresight.values.shape[0] > 0:
-                    foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
                 if run.table.urges.shape[0] > 0:
                     grow_curious(run.table, state, action, next_state)
+        if run.foresight.values.shape[0] > 0:
+            foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
         if modelled:
-            back_up(rule, run, s, a, pair)
+            back_up(rule, run, pair)
     return delta
 
 
 @inlined
-def back_up(rule: Any, run: Any, state: Any, action: Any, pair: Any) -> None:
+def back_up(rule: Any, run: Any, pair: Any) -> None:
     """Move an entry to its mean target over the model. Return quantiles move all by the same amount."""
     entries = run.table
+    state, action = pair // entries.scores.shape[1], pair % entries.scores.shape[1]
     after_end = value_after_end(run.rewards, run.work)
     target = expected_target(run.model, entries.scores, pair, run.work.discount, after_end)
     shift = surplus(target, average_reward(run.rewards), run.work) - entries.scores[state, action]
@@ -232,7 +246,7 @@ def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rewa
     s, a, r, s_next, end = np.int64(state), np.int64(action), reward, np.int64(next_state), masked
     for turn in range(turns):
         if turn == 1:
-            s, a, r, s_next, end = recalled(memory, generator)
+            s, a, r, s_next, end = rarest_recalled(memory, entries.visits, generator)
         counts = turn == 0 and is_exploiting(run, s, a)
         if turn == 0:
             look_at(run.rewards, run.schedule, reward, masked, 0.0, False)
@@ -242,7 +256,7 @@ def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rewa
             apply_rule(rule, run.rewards, r, work.nothing, work.nothing, steps, work)
             if run.foresight.values.shape[0] > 0:
                 foresee_entry(run.foresight, s, a, r, s_next, best, counts, steps.value)
-        scan_entry(run.scan, s, a, r, s_next, end, steps.value, turn == 0)
+        scan_entry(run.scan, s, a, r, s_next, end, steps.value)
         entries.scores[s, a] = run.scan.values[s, a, run.scan.cursor[WINNER]]
         entries.visits[s, a] += 1
         if turn == 0:

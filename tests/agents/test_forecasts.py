@@ -21,7 +21,7 @@ def foresee_slowly(values, averages, s, a, r, s_next, best, usual, alpha):
     u_next, h_next, c_next, _ = values[s_next, best]
     A = averages
     if A["seen"] == 0:
-        A["gain"] = r
+        A["gain"] = A["slow"] = r
     A["seen"] += 1
     delta = r - A["gain"] + u_next - u
     error = delta**2 - A["variance"] + h_next - h
@@ -32,6 +32,7 @@ def foresee_slowly(values, averages, s, a, r, s_next, best, usual, alpha):
         for name, sample in (("one", (r - old_gain) ** 2), ("lag", (r - old_gain) * (c_next - old_gain))):
             A[name] += rate * (sample - A[name])
         A["gain"] += rate * delta
+        A["slow"] += rate * (A["gain"] - A["slow"])
         A["variance"] += rate * error
         A["level"] += rate * (u - A["level"])
         A["square"] += rate * (h - A["square"])
@@ -47,7 +48,7 @@ def test_foresight_is_its_listing():
     rng = np.random.default_rng(3)
     learnt = foresight.new_foresight(3, 2)
     names = ["least", "seen", "counted", "gain", "variance", "level", "square", "one", "lag", "now", "now_later", "later",
-             "later_lag"]  # fmt: skip
+             "later_lag", "slow"]  # fmt: skip
     averages, values = dict.fromkeys(names, 0.0), np.zeros((3, 2, 4))
     from perstep.tabular import foresee_entry
 
@@ -112,13 +113,34 @@ def test_forecasting_changes_nothing_else_and_resumes_to_the_bit(tmp_path, rule)
     assert vars(again.forecast(100, 1, 1)) == vars(whole.forecast(100, 1, 1))
 
 
+def test_the_error_of_the_mean_includes_how_far_the_gain_still_moves():
+    learnt = foresight.new_foresight(1, 1)
+    learnt.averages[[foresight.GAIN, foresight.SLOW_GAIN, foresight.VARIANCE, foresight.COUNTED]] = (
+        2.0,
+        2.0,
+        1.0,
+        2967.0,
+    )
+    settled = foresight.expected_sum(learnt, 100)[2]
+    assert settled == pytest.approx(100 * math.sqrt(0.6 * 0.001))
+    learnt.averages[foresight.SLOW_GAIN] = 1.9
+    assert foresight.expected_sum(learnt, 100)[2] == pytest.approx(math.hypot(settled, 100 * 0.1))
+
+
+def test_averages_of_older_files_begin_anew():
+    """They have one number less: the average of the gain begins at the gain."""
+    older = np.arange(13.0)
+    assert foresight.with_slow_gain(older).tolist() == [*range(13), 3.0]
+    assert foresight.with_slow_gain(np.arange(14.0)).tolist() == [*range(14)]
+
+
 def test_files_of_agents_without_forecasts_are_as_before(tmp_path):
     from perstep import storage
 
     perstep.QLearning(world(), seed=1).learn(10).save(tmp_path / "plain.safetensors")
     arrays, metadata = storage.read(tmp_path / "plain.safetensors")
     assert not [name for name in arrays if name.startswith(("foresight", "block_sums", "scan"))]
-    assert not {"forecast", "risk_level", "risk_scan"} & set(metadata["config"])
+    assert not {"forecast", "risk_level", "risk_scan", "risk_heads"} & set(metadata["config"])
 
 
 def test_prediction_is_forecast_too():

@@ -147,6 +147,15 @@ class NetworkAgent(Agent):
             )
         return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
 
+    @property
+    def objective(self) -> float:
+        """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
+        if self._network.heads is None:
+            return super().objective
+        return self.reward_distribution.cvar(
+            self.config.risk_level
+        )  # gains of heads lag behind, what is earned does not
+
     def _acting(self) -> AbstractContextManager[None]:
         return self._network.learning()
 
@@ -337,6 +346,7 @@ class NetworkHooks(AgentHooks):
             felt = float(careful(config.risk_level, agent._rewards.theta, reward))
         agent._replay.add(env, action, felt, next_point, masked, resume)
         agent._network.see(next_point)
+        agent._network.see_reward(reward, agent._replay.rewards)
         take_in(agent._objective, agent._stream, felt, masked, agent.steps)
         agent.steps += 1
         try:

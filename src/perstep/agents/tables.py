@@ -24,7 +24,7 @@ from perstep.curiosity import chance_of_a_try
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
-from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight
+from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight, with_slow_gain
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.model import NONE, NOT_MODELLED, link, new_model, no_model, saved_part
@@ -274,7 +274,9 @@ class TabularAgent(Agent):
         fill("table", self._run.table, arrays)
         within("mood", self._run.table.mood, LONGEST, least=-LONGEST)
         if self._foresees:
-            fill("foresight", learnt(self._run.foresight), arrays)
+            put("foresight.values", self._run.foresight.values, arrays)
+            saved = {name: with_slow_gain(arrays[name]) for name in ("foresight.averages",) if name in arrays}
+            put("foresight.averages", self._run.foresight.averages, saved)
         if self._run.scan.gains.size:
             fill("scan", self._run.scan, arrays)
             within("winner of the scan", self._run.scan.cursor[:1], self._run.scan.targets.size)

@@ -32,6 +32,7 @@ NEWER_THAN_FILES = {
     "forecast": False,
     "grid_network_ratio": 1.0,
     "model_capacity": 0,
+    "risk_heads": 1,
     "risk_level": 1.0,
     "risk_scan": 25,
     "trace_decay": 0.0,
@@ -198,8 +199,8 @@ class LearnerConfig:
 
     @property
     def target_from_quantiles(self) -> bool:
-        """Whether θ says which steps are bad; otherwise nothing does, or a scan (risk_scan)."""
-        return self.risk_level < 1.0 and getattr(self, "risk_scan", 1) == 1
+        """Whether θ says which steps are bad; otherwise nothing does, or a scan (risk_scan, risk_heads)."""
+        return self.risk_level < 1.0 and getattr(self, "risk_scan", 1) == 1 and getattr(self, "risk_heads", 1) == 1
 
     @property
     def theta_size(self) -> int:

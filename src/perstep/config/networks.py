@@ -13,6 +13,7 @@ from perstep.rules import RULES
 from perstep.schedules import Decay
 
 MOST_THREADS = 1024  # many more end the process
+HEADS = 15  # for a risk level
 LARGEST_SEED = 2**63 - 1  # PyTorch takes no larger one
 
 
@@ -63,6 +64,10 @@ class DeepQConfig(LearnerConfig):
     """The factor of α for a network of more than 500,000 weights, such as the paper's for Atari."""
     grid_network_ratio: float = 1.0
     """The factor of α for MinAtar's small convolutional network."""
+    risk_heads: int = 1
+    """With a risk_level below 1: K, the number of heads of the network, each with its own guess of the reward below which a step is
+    bad; the agent acts by the best. With 1 the guess comes from θ: cheaper, but the policy may be one that only suits its own
+    guess."""
     inputs: Literal["given", "standardized"] = "given"
     """How a network reads vectors: as they are, or minus their running mean and divided by their running spread. Images and
     discrete observations are read as they are."""
@@ -104,6 +109,9 @@ class DeepQConfig(LearnerConfig):
         ):
             self._count(name, 1)
         self._count("epsilon_steps", 0)
+        self._count("risk_heads", 1)
+        if self.has_risk_heads:
+            self._check_risk_heads()
         if self.threads is not None:
             self._count("threads", 1, MOST_THREADS)
         self._count("seed", 0, LARGEST_SEED)
@@ -147,11 +155,44 @@ class DeepQConfig(LearnerConfig):
                 "Choose a larger replay_capacity or a smaller learning_starts."
             )
 
+    @property
+    def has_risk_heads(self) -> bool:
+        """Whether a network has a head for each of several targets of a risk level."""
+        return self.risk_level < 1.0 and self.risk_heads > 1
+
+    @property
+    def value_size(self) -> int:
+        """n: how many numbers a value consists of; with several heads one for each."""
+        return self.risk_heads if self.has_risk_heads else super().value_size
+
+    def _check_risk_heads(self) -> None:
+        if self.risk_heads == 2:
+            raise ValueError("risk_heads must be 1, or 3 or more, got 2.")
+        if self.rule_row.has_return_quantiles:
+            raise ValueError(
+                f"risk_heads={self.risk_heads} needs values of one number, but those of rule={self.rule!r} are quantiles. "
+                "Use rule='d2', or risk_heads=1."
+            )
+        if (
+            self.discount == 1.0
+            or self.return_steps > 1
+            or self.termination == "stop"
+            or self.reward_tracking != "stream"
+        ):
+            raise ValueError(
+                f"risk_heads={self.risk_heads} needs a discount below 1, return_steps=1, reward_tracking='stream' and a "
+                f"termination other than 'stop', got discount={self.discount:g}, return_steps={self.return_steps}, reward_tracking="
+                f"{self.reward_tracking!r} and termination={self.termination!r}. Or set risk_heads=1."
+            )
+
     @classmethod
     def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
         """As for every learner. Without a discount, rewards cannot stop at an end, and R̄ follows δ as the rule says. Learning
         starts at the latest when a replay that is named is full."""
         settings = super().preset_settings(named)
+        if cls._scans_by_default(named, settings):
+            fitting = {"rule": "d2", "risk_heads": HEADS, "return_steps": 1, "termination": "continue"}
+            settings |= {name: value for name, value in fitting.items() if name not in named}
         if settings.get("discount") == 1.0:
             tied = ("termination", "reward_tracking", "reward_step_size", "average_step_size")
             settings = {name: value for name, value in settings.items() if name in named or name not in tied}
@@ -160,6 +201,20 @@ class DeepQConfig(LearnerConfig):
         if settings.get("reward_tracking") != "stream" and "return_steps" not in named:
             settings.pop("return_steps", None)
         return settings
+
+    @staticmethod
+    def _scans_by_default(named: dict[str, Any], settings: dict[str, Any]) -> bool:
+        """Whether a risk level has several heads where nothing is said about them: if nothing that is named contradicts."""
+        level, heads = named.get("risk_level", 1.0), named.get("risk_heads")
+        if not isinstance(level, numbers.Real) or not level < 1.0 or settings["preset"] == "paper" or heads == 1:
+            return False
+        fits = named.get("rule", "d2") not in RULES or not RULES[named.get("rule", "d2")].has_return_quantiles
+        alike = (
+            named.get("discount", 0.9) != 1.0
+            and named.get("return_steps", 1) == 1
+            and named.get("termination") != "stop"
+        )
+        return heads is not None or (fits and alike and named.get("reward_tracking", "stream") == "stream")
 
     @property
     def best_by(self) -> str:

@@ -21,13 +21,14 @@ class Deployed(nn.Module):
     def __init__(self, learner: NetworkLearner) -> None:
         super().__init__()
         self.online, self.about, self.unit = learner.online, learner.observations, float(learner.unit)
+        self.shown = learner.shown
         self.standardizes = learner.inputs is not None
         mean, spread = (np.zeros(0), np.zeros(0)) if learner.inputs is None else learner.inputs.mean_and_spread()
         self.mean, self.spread = (torch.tensor(numbers, dtype=torch.float32) for numbers in (mean, spread))
 
     def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Observations (B, *shape) → the values of the actions (B, A) and the best actions (B,)."""
-        values = self.unit * self.online.forward(self._read(observation)).mean(dim=-1)
+        values = self.unit * self.online.forward(self._read(observation))[..., self.shown].mean(dim=-1)
         return values, values.argmax(dim=-1)
 
     def _read(self, observation: torch.Tensor) -> torch.Tensor:

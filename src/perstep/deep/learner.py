@@ -24,6 +24,7 @@ from perstep.deep.inputs import InputScale
 from perstep.deep.networks import ValueNetwork, as_inputs, layout, make_network
 from perstep.deep.observations import Observations
 from perstep.deep.replay import LONGEST, Batch
+from perstep.deep.risk_heads import RiskHeads
 from perstep.quantiles import levels
 from perstep.rules import RewardEstimate, Steps
 from perstep.schedules import as_decay, step_size
@@ -56,6 +57,10 @@ class NetworkLearner(ABC):
         self.inputs: InputScale | None = None
         if config.inputs == "standardized" and observations.layout == "vector":
             self.inputs = InputScale(math.prod(observations.shape))
+        self.heads: RiskHeads | None = None
+        """The heads of a scan for a risk level."""
+        if config.has_risk_heads:
+            self.heads = RiskHeads(config.risk_heads, config.risk_level, config.discount)
         self.online, self.target = self._networks()
         self.is_large = sum(weight.numel() for weight in self.online.parameters()) >= LARGE
         sees_a_grid = not self.is_large and any(isinstance(layer, torch.nn.Conv2d) for layer in self.online.body)
@@ -89,10 +94,16 @@ class NetworkLearner(ABC):
             warn_of_slow_bfloat16(self.device)
 
     def values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """Values of all actions for a batch of kept observations, in rewards, (B, A, n)."""
+        """Values of all actions for a batch of kept observations, in rewards, (B, A, n); of a scan those of the winning
+        head, (B, A, 1)."""
         with torch.inference_mode(), self._precision():
-            outputs = self.online.forward(self._read(observations))
+            outputs = self.online.forward(self._read(observations))[..., self.shown]
             return np.asarray(self.unit * outputs.to("cpu", torch.float64).numpy())
+
+    @property
+    def shown(self) -> slice:
+        """Which of the n numbers of a value count now."""
+        return slice(None) if self.heads is None else slice(self.heads.winner, self.heads.winner + 1)
 
     def scores(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """What the rule reads from the values of all actions for a batch of kept observations, (B, A)."""
@@ -112,11 +123,20 @@ class NetworkLearner(ABC):
         """Take the unit of values from the returns seen so far, if it has changed much; returns whether there is one. Values in
         rewards stay as they are: heads and moments of Adam change with the unit (van Hasselt et al. 2016)."""
         unit = float(return_unit(rewards.units)) if self.config.scale_free else 1.0
+        unit /= self.config.risk_level if self.heads is not None else 1.0  # a bad step counts 1/τ times
         if unit and max(unit, self.unit) > NEW_UNIT * min(unit, self.unit):
             if self.unit:
                 self._rescale(self.unit / unit)
             self.unit = unit
         return self.unit > 0
+
+    def see_reward(self, reward: float, kept: NDArray[np.float64]) -> None:
+        """Let the heads of a scan take note of a reward; `kept`: those of the replay."""
+        if self.heads is None or (sources := self.heads.see(reward)) is None:
+            return
+        own = (self.online.head.weight, self.online.head.bias)
+        moments = [self.optimizer.state[weight][moment] for weight in own for moment in MOMENTS if self.updates]
+        self.heads.take_over(sources, kept, (self.online.head, self.target.head), moments, self.unit)
 
     def _rescale(self, factor: float) -> None:
         """Multiply all outputs. The slope on a head then grows by the factor too, and that on the body by its square."""
@@ -135,7 +155,10 @@ class NetworkLearner(ABC):
         kept = rewards.theta.copy(), rewards.offset.copy()
         steps = self._steps(float(reward_unit(rewards.units)) if self.config.scale_free else 1.0)
         look = self._look(batch, losses.value_after_end(rewards, steps, self._settings))
-        loss, _ = self._loss(rewards, batch.reward, look, steps, self._settings)
+        if self.heads is None:
+            loss, _ = self._loss(rewards, batch.reward, look, steps, self._settings)
+        else:
+            loss = self.heads.loss(batch.reward, look, self.unit, self.config.huber)
         value = float(loss.detach())
         if not math.isfinite(value):
             rewards.theta[:], rewards.offset[:] = kept
@@ -222,6 +245,8 @@ class NetworkLearner(ABC):
             arrays["unit"] = np.array([self.unit])
         if self.inputs is not None:
             arrays |= {f"inputs.{name}": array for name, array in self.inputs.arrays().items()}
+        if self.heads is not None:
+            arrays |= {f"heads.{name}": array for name, array in self.heads.arrays().items()}
         for name, network in (("online", self.online), ("target", self.target)):
             arrays |= {f"{name}.{key}": _numpy(tensor) for key, tensor in network.state_dict().items()}
         if self.updates:
@@ -246,6 +271,8 @@ class NetworkLearner(ABC):
             self.unit = float(unit[0])
         if self.inputs is not None:
             self.inputs.restore({name: arrays[f"inputs.{name}"] for name in self.inputs.arrays()})
+        if self.heads is not None:
+            self.heads.restore({name: arrays[f"heads.{name}"] for name in self.heads.arrays()})
         if self.updates:
             for key, weight in self.online.named_parameters():
                 state = self.optimizer.state[weight]

@@ -30,5 +30,7 @@ class DeepQLearner(NetworkLearner):
         return Look(estimate, self._ended(bootstrap, batch.masked, after_end), fresh, batch.length)
 
     def _best(self, values: torch.Tensor, judged_by: torch.Tensor) -> torch.Tensor:
-        """The numbers of the first of the best actions, (B, A, n) → (B, n)."""
+        """The numbers of the first of the best actions, (B, A, n) → (B, n). Every head of a scan has its own best action."""
+        if self.heads is not None:
+            return values.gather(1, judged_by.argmax(1, keepdim=True))[:, 0]
         return values[self._rows, self.config.rule_row.values(judged_by).argmax(1)]

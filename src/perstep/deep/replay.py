@@ -94,6 +94,11 @@ class Replay:
         """Number of transitions added so far, including those that were overwritten."""
         return int(self._cursor[0])
 
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """Those of the transitions that it holds, in no order."""
+        return self._reward[: len(self)]
+
     def start(self, env: int, observation: NDArray[Any]) -> None:
         """Store the first observation of environment `env`, or one that follows no transition."""
         self._here[env] = self._keep(env, observation, follows=False)

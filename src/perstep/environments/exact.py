@@ -69,6 +69,7 @@ ROUNDING = 1e-14  # relative to the values; rounding error of their sums
 LONGEST_SUM = 2**62  # steps of a forecast
 TOLERANCE = 1e-8  # width of the interval within which the optimum should be proven to lie
 EPSILON = float(np.finfo(np.float64).eps)
+SIMULATED_STEPS, SIMULATED_PATHS = 100, 100_000  # a forecast of so few steps is simulated: at most half a second
 TILTS = 10.0 ** np.arange(-13, -5)  # see `_interval`
 
 
@@ -130,16 +131,19 @@ class PolicyEvaluation:
         start: int | ArrayLike | None = None,
         action: int | None = None,
         *,
-        num_paths: int = 0,
+        num_paths: int | None = None,
         seed: int = 0,
     ) -> Forecast:
-        """What the next `num_steps` steps will earn in sum: the exact mean and variance, and normal quantiles.
+        """What the next `num_steps` steps will earn in sum: the exact mean and variance, and quantiles.
 
         `start` is the present state or a distribution (S,) over states; without it, a state that the policy is in after a long
-        time. `action` is the first action; without it, that of the policy. For few steps and rewards of few distinct values the
-        sum is not normal: `num_paths` simulated paths then give its quantiles.
+        time. `action` is the first action; without it, that of the policy. The quantiles are those of `num_paths` simulated paths,
+        or with 0 those of a normal distribution. Without it, up to 100 steps are simulated, since their sum may be far from normal.
         """
-        steps, paths = count("num_steps", num_steps, 1, LONGEST_SUM), count("num_paths", num_paths, 0)
+        steps = count("num_steps", num_steps, 1, LONGEST_SUM)
+        if num_paths is None:
+            num_paths = SIMULATED_PATHS if steps <= SIMULATED_STEPS else 0
+        paths = count("num_paths", num_paths, 0)
         claim(8 * paths, f"a forecast with {paths:,} simulated paths", "Choose a smaller num_paths.")
         seed = count("seed", seed, 0)
         num_states, num_actions = self.policy.shape
