@@ -27,7 +27,7 @@ from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight, with_slow_gain
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
-from perstep.model import NONE, NOT_MODELLED, link, new_model, no_model, saved_part
+from perstep.model import NONE, NOT_MODELLED, link, new_model, saved_part
 from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
 from perstep.scan import MEAN_SHARE, WINNER, Scan, new_scan, no_scan
@@ -63,9 +63,7 @@ class TabularAgent(Agent):
             else no_foresight(),
             self._new_scan(),
             self._risk,
-            new_model(self.num_states, self._num_columns, config.model_capacity)
-            if getattr(config, "has_model", False)
-            else no_model(),
+            new_model(self.num_states, self._num_columns, self._model_capacity),
         )
         self._place = np.array([0, NO_ACTION])  # state and chosen action in an MDP; a Gymnasium world knows its own
         if self.mdp is not None:
@@ -78,6 +76,10 @@ class TabularAgent(Agent):
 
     def _new_scan(self) -> Scan:
         return no_scan()
+
+    @property
+    def _model_capacity(self) -> int:
+        return 0
 
     @property
     def _foresees(self) -> bool:
@@ -444,6 +446,10 @@ class QLearning(TabularAgent):
     @property
     def _is_curious(self) -> bool:
         return self.config.exploration == "curiosity"
+
+    @property
+    def _model_capacity(self) -> int:
+        return self.config.model_capacity if self.config.has_model else 0
 
     def _new_scan(self) -> Scan:
         config = self.config
