@@ -339,3 +339,21 @@ def test_a_saved_agent_goes_on_in_a_wrapped_world(tmp_path):
     again = perstep.load(tmp_path / "agent.safetensors", env=wrapped)
     assert again.compiled_world is None
     assert again.learn(100).steps == 400
+
+
+@pytest.mark.parametrize(("kind", "world"), [("QLearning", "perstep/AccessControl-v0"), ("ActorCritic", "CartPole-v1")])
+def test_an_evaluation_in_stretches_is_the_same_and_can_be_interrupted(kind, world, monkeypatch):
+    agent = getattr(perstep, kind)(world, seed=1).learn(1000)
+    whole = agent.evaluate(5000, seed=2)
+    monkeypatch.setattr("perstep.interaction.sampling.STRETCH", 700)
+    parts = agent.evaluate(5000, seed=2)
+    assert parts.average_reward == whole.average_reward
+    np.testing.assert_array_equal(parts.episode_returns, whole.episode_returns)
+    np.testing.assert_array_equal(parts.reward_distribution.means, whole.reward_distribution.means)
+
+    def interrupt(bar, done):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("perstep.progress.Bar.update", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        agent.evaluate(10**10)

@@ -27,6 +27,7 @@ from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight, with_slow_gain
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
+from perstep.interaction.sampling import stretches
 from perstep.model import NONE, NOT_MODELLED, link, new_model, saved_part
 from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
@@ -340,8 +341,12 @@ def follow_policy(
     """Follow fixed probabilities (S, A) in the agent's MDP."""
     assert agent.mdp is not None
     announce(finite_worlds.follow_in_mdp)
-    total = finite_worlds.follow_in_mdp(agent.mdp.world, policy, generator, picker, num_steps, kept)
-    return Evaluation.of_kept(float(total), kept, np.zeros(0), num_steps)
+    state, total = np.zeros(1, np.int64), np.zeros(1)
+    for begin, end in stretches(num_steps):
+        finite_worlds.follow_in_mdp(
+            agent.mdp.world, policy, generator, picker, begin, end, num_steps, state, total, kept
+        )
+    return Evaluation.of_kept(float(total[0]), kept, np.zeros(0), num_steps)
 
 
 @final

@@ -27,6 +27,7 @@ from perstep.environments.spaces import Numbering, as_flat, discrete_actions, pa
 from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour, Ends
 from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_place
+from perstep.interaction.sampling import stretches
 from perstep.randomness import Generator, draw
 from perstep.tiles import TileCoder, bounded, no_bounds
 from perstep.traces import SAVED, new_traces
@@ -158,11 +159,13 @@ class TileAgent(Agent):
             room=room._replace(chances=room.chances.copy()),
         )
         returns = np.zeros(min(num_steps, KEPT_REWARDS))
-        total, episodes = motion_worlds.follow_in_motion(
-            self._learner_number, self.config.rule_row.number, self._motion[0], self._ends, self._behaviour_now(),
-            apart, generator, picker, motion_place(self._opened.motion), num_steps, deterministic, kept, returns,
-        )  # fmt: skip
-        return Evaluation.of_kept(float(total), kept, returns[:episodes].copy(), num_steps)
+        total, episodes, place = np.zeros(1), np.zeros(1, np.int64), motion_place(self._opened.motion)
+        for begin, end in stretches(num_steps):
+            motion_worlds.follow_in_motion(
+                self._learner_number, self.config.rule_row.number, self._motion[0], self._ends, self._behaviour_now(),
+                apart, generator, picker, place, begin, end, num_steps, deterministic, total, episodes, kept, returns,
+            )  # fmt: skip
+        return Evaluation.of_kept(float(total[0]), kept, returns[: episodes[0]].copy(), num_steps)
 
     def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
         return lambda observation: self._actions.point(int(draw(self.policy(observation, deterministic), generator)))

@@ -112,12 +112,13 @@ LEARN_THEN_ACT = _of_each(learn_then_act)
 
 
 @compiled
-def follow_in_mdp(world: Any, policy: Any, generator: Any, picker: Any, num_steps: Any, kept: Any) -> Any:
-    """Follow fixed probabilities without learning; returns the sum of all rewards and keeps as many of them as fit."""
-    state = start(world, generator)
-    total = 0.0
-    for t in range(num_steps):
-        reward, state = step(world, state, draw(policy[state], generator), generator)
-        total += reward
+def follow_in_mdp(world: Any, policy: Any, generator: Any, picker: Any, begin: Any, end: Any, num_steps: Any, state: Any,
+                  total: Any, kept: Any) -> None:  # fmt: skip
+    """Follow fixed probabilities without learning, from step `begin` to `end` of `num_steps`. `state` (1,) and `total` (1,), the
+    sum of all rewards, move along; as many rewards as fit are kept."""
+    if begin == 0:
+        state[0] = start(world, generator)
+    for t in range(begin, end):
+        reward, state[0] = step(world, state[0], draw(policy[state[0]], generator), generator)
+        total[0] += reward
         keep(t, num_steps, reward, kept, picker)
-    return total

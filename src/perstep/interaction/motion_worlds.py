@@ -151,12 +151,13 @@ LEARN_IN_MOTION = {
 
 @compiled
 def follow_in_motion(learner: Any, rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, generator: Any,
-                     picker: Any, place: Any, num_steps: Any, deterministic: Any, kept: Any, returns: Any) -> Any:  # fmt: skip
-    """As follow_in_mdp, in a world of motion. Returns the sum of rewards and the number of episodes that ended; the returns of
-    as many of them as fit are written to `returns`."""
-    total, episodes = 0.0, 0
-    start_motion(world, place, generator)
-    for t in range(num_steps):
+                     picker: Any, place: Any, begin: Any, end: Any, num_steps: Any, deterministic: Any, total: Any,
+                     episodes: Any, kept: Any, returns: Any) -> None:  # fmt: skip
+    """As follow_in_mdp, in a world of motion. `episodes` (1,), the number of episodes that ended, moves along; the returns of as
+    many of them as fit are written to `returns`."""
+    if begin == 0:
+        start_motion(world, place, generator)
+    for t in range(begin, end):
         linear.stand(learner, rule, run, place.observation)
         if deterministic:
             action = linear.choose_without_chance(learner, run)
@@ -166,13 +167,12 @@ def follow_in_motion(learner: Any, rule: Any, world: Any, ends: Any, behaviour: 
         if terminated:
             reward -= ends.reset_cost
         if terminated or truncated:
-            if episodes < returns.shape[0]:
-                returns[episodes] = place.episode_return[0]
-            episodes += 1
+            if episodes[0] < returns.shape[0]:
+                returns[episodes[0]] = place.episode_return[0]
+            episodes[0] += 1
             start_motion(world, place, generator)
-        total += reward
+        total[0] += reward
         keep(t, num_steps, reward, kept, picker)
-    return total, episodes
 
 
 @compiled

@@ -1,11 +1,25 @@
-"""Which rewards of an evaluation are kept, in a memory that does not grow with its steps."""
+"""The steps of an evaluation: in stretches, so that it can be interrupted, and which rewards are kept, in a memory that does not
+grow with them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from perstep.compiled import compiled
+from perstep.progress import Bar
 from perstep.randomness import uniform
+
+STRETCH = 1_000_000  # steps between two moments at which an evaluation in compiled code can be interrupted
+
+
+def stretches(num_steps: int) -> Iterator[tuple[int, int]]:
+    """The steps of an evaluation, (begin, end) by (begin, end), with a progress bar if it takes long."""
+    with Bar(num_steps, "evaluate") as bar:
+        for begin in range(0, num_steps, STRETCH):
+            end = min(begin + STRETCH, num_steps)
+            yield begin, end
+            bar.update(end)
 
 
 @compiled
