@@ -23,6 +23,7 @@ from perstep.environments import (
     inventory,
     long_chain,
     maintenance,
+    multi_item_inventory,
     perishable_stock,
     recycling_robot,
     red_pill_blue_pill,
@@ -65,8 +66,8 @@ STATEMENTS = (
 )
 
 
-CHOOSING, SEEN, NEW = GROUPS = ("used for choosing", "seen once while choosing", "took no part in choosing")
-"""What part a world had in choosing the defaults. "seen once": in the first comparison of kinds of exploration alone."""
+CHOOSING, SEEN, NEW = GROUPS = ("used for choosing", "seen while choosing", "took no part in choosing")
+"""What part a world had in choosing the defaults. "seen": in comparisons that were decided by the other worlds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +121,9 @@ WORLDS = {
         "Inventory": inventory,
         "Tandem queue": tandem_queue,
         "Long chain": long_chain,
+        "Perishable stock": perishable_stock,
+        "Routing": routing,
+        "Taxi in rain": partial(_from_gymnasium, "Taxi-v4", is_rainy=True),
     }),
     **_worlds(SEEN, {
         "Red-pill": red_pill_blue_pill,
@@ -130,13 +134,17 @@ WORLDS = {
         "Recycling robot": recycling_robot,
         "Access control x100": partial(scaled, access_control, 100.0),
         "Garnet 20 tiny": partial(scaled, partial(garnet, 20, 3, 3, seed=5), 1e-3, 0.5),
+        "Garnet 50 noisy": partial(garnet, 50, 3, 4, seed=11, reward_sd=1.0),
+        "CliffWalking slippery": partial(_from_gymnasium, "CliffWalking-v1", is_slippery=True),
     }),
     **_worlds(NEW, {
-        "Perishable stock": perishable_stock,
-        "Routing": routing,
-        "Garnet 50 noisy": partial(garnet, 50, 3, 4, seed=11, reward_sd=1.0),
-        "Taxi in rain": partial(_from_gymnasium, "Taxi-v4", is_rainy=True),
-        "CliffWalking slippery": partial(_from_gymnasium, "CliffWalking-v1", is_slippery=True),
+        "Two items": multi_item_inventory,
+        "Tandem with admission": partial(tandem_queue, rejection_cost=60.0),
+        "Garnet 200": partial(garnet, 200, 5, 3, seed=31),
+        "RiverSwim 9 x1000": partial(scaled, partial(river_swim, 9), 1e3),
+        "Busy queue": partial(service_queue, 30, arrival=0.45, holding_cost=2.0),
+        "Maintenance 20": partial(maintenance, 20, wear=0.4),
+        "FrozenLake dry": partial(_from_gymnasium, "FrozenLake8x8-v1", is_slippery=False),
     }),
 }  # fmt: skip
 """File name → world. "tiny": the rewards are 0.001 R + 0.5. "noisy": rewards have a standard deviation of 1 around their mean."""
