@@ -162,7 +162,7 @@ def test_sums_of_rewards_have_their_variance():
         block_sums.add_up(sums, reward)
     for num_steps in (1, 4, 64, 10_000):
         mean, variance, error = block_sums.expected_sum(sums, num_steps)
-        assert variance == pytest.approx(4 * num_steps - 2, rel=0.15)
+        assert variance == pytest.approx(4 * num_steps - 2, rel=0.2)  # of 200 sums or more
         assert abs(mean / num_steps - 0.045) < 4 * error / num_steps
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import perstep
 from perstep.agents.agent import FORMAT
+from perstep.schedules import Decay
 from perstep.storage import BadFile, read, write
 from perstep.tiles import LARGEST_TABLE
 
@@ -85,6 +86,11 @@ def test_an_old_file_is_what_it_was(kind, name, monkeypatch):
         then["forecast"] = False  # there were none
         then |= {"grid_network_ratio": 1.0} if "grid_network_ratio" in then else {}
     then |= {"trace_decay": 0.0} if "trace_decay" in then else {}
+    then |= {"model_capacity": 0} if "model_capacity" in then else {}
+    if DEFAULTS[kind] == "steady":  # the steps on tiles of then
+        steps = {"ActorCritic": Decay(0.8, 0.5, 20_000.0), "TileQ": Decay(0.6, 0.5, 50_000.0)}
+        then |= {"step_size": steps[type(agent).__name__]} if type(agent).__name__ in steps else {}
+        then |= {"policy_ratio": 0.3} if "policy_ratio" in then else {}
     then |= {"epsilon_delay": 1000.0} if then.get("epsilon_delay") else {}  # the default of then
     assert agent.config.settings() == then
 
