@@ -1,6 +1,6 @@
 """The five MinAtar games: our defaults, and d3 with a horizon and as printed, beside QR-DQN of ours and of sb3-contrib.
 
-python benchmarks/games.py run [--players d3 qr-dqn] [--seeds 3]   # resumes: no run is made twice; 3 to 5 minutes each
+python benchmarks/games.py run [--players d3 qr-dqn] [--games Breakout] [--seeds 3]   # resumes: no run is made twice; 3 to 5 minutes each
 python benchmarks/games.py table
 
 All have the same network, replay of 100,000 transitions, and one update in 8 steps with batches of 32.
@@ -113,9 +113,9 @@ def theirs(game: str, seed: int) -> tuple[float, float]:
     return float(np.mean(late)), float(np.mean(env.rewards[-LATE:]))
 
 
-def run(players: list[str], seeds: int) -> None:
+def run(players: list[str], games: list[str], seeds: int) -> None:
     """Every run as one line of JSON; runs that are there are not made again."""
-    for seed, game, player in itertools.product(range(seeds), GAMES, players):
+    for seed, game, player in itertools.product(range(seeds), games, players):
         if any(row[:3] == [player, game, seed] for row in read()):
             continue
         begin = time.monotonic()
@@ -146,10 +146,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("run", "table"))
     parser.add_argument("--players", nargs="+", choices=tuple(PLAYERS), default=list(PLAYERS))
+    parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES))
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.command == "run":
-        run(arguments.players, arguments.seeds)
+        run(arguments.players, arguments.games, arguments.seeds)
     show()
 
 
