@@ -206,14 +206,15 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
         modelled = is_modelled(model, pair)
         best = greedy(run.table.scores[s_next])
         counts = turn == 0 and is_exploiting(run, s, a)
-        alpha = value_step(run.schedule, run.table.visits[s, a])
         if turn == 0 or not modelled:
             bootstrap = nothing_follows(run.rewards, run.work) if end else run.table.values[s_next, best]
-            moved = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)[0]
+            moved, alpha = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
             if turn == 0:
                 delta = moved
                 if run.table.urges.shape[0] > 0:
                     grow_curious(run.table, state, action, next_state)
+        else:
+            alpha = value_step(run.schedule, run.table.visits[s, a])
         if run.foresight.values.shape[0] > 0:
             foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
         if modelled:
