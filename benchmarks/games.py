@@ -1,6 +1,6 @@
 """The five MinAtar games: our defaults, and d3 with a horizon and as printed, beside QR-DQN of ours and of sb3-contrib.
 
-python benchmarks/games.py run [--players d3 qr-dqn] [--games Breakout] [--seeds 3]   # resumes: no run is made twice; 3 to 5 minutes each
+python benchmarks/games.py run [--players d3 qr-dqn] [--games Breakout] [--seeds 3]   # resumes: no run is made twice
 python benchmarks/games.py table
 
 All have the same network, replay of 100,000 transitions, and one update in 8 steps with batches of 32.
