@@ -1,7 +1,8 @@
 """Speed of two versions of perstep, measured in one run: `python benchmarks/versions.py OLD/src NEW/src`.
 
 Each version has its own process, and they take turns, so that what disturbs one disturbs the other. A time is processor time
-of one thread; of many times of a millisecond the shortest counts. The settings are the paper's.
+of one thread, of about a millisecond. Where a process has its memory can change its speed by a tenth or more, so the processes are
+started again several times. The settings are the paper's.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path, nargs="?")
     parser.add_argument("new", type=Path, nargs="?")
-    parser.add_argument("--tries", type=int, default=1000)
+    parser.add_argument("--tries", type=int, default=50, help="times of each case between two starts")
+    parser.add_argument("--starts", type=int, default=20, help="of both processes")
     parser.add_argument("--cases", nargs="+", default=[*CASES, CALLS], help=f"of {', '.join([*CASES, CALLS])}")
     parser.add_argument(
         "--code", action="store_true", help="compare machine code instead, once both versions have compiled it"
@@ -119,7 +121,7 @@ def main() -> None:
     elif flags.code:
         compare_code(Version(flags.old), Version(flags.new), flags.cases)
     else:
-        measure(Version(flags.old), Version(flags.new), flags.cases, flags.tries)
+        measure(flags.old, flags.new, flags.cases, flags.tries, flags.starts)
 
 
 def compare_code(old: Version, new: Version, cases: list[str]) -> None:
@@ -132,25 +134,31 @@ def compare_code(old: Version, new: Version, cases: list[str]) -> None:
         print(f"{name}: {len(before):,} instructions before, {len(after):,} after, {changed:,} of them others")
 
 
-def measure(old: Version, new: Version, cases: list[str], tries: int) -> None:
-    """Both versions in turns, one line for each case."""
+def measure(old: Path, new: Path, cases: list[str], tries: int, starts: int) -> None:
+    """Both versions in turns, then one line for each case."""
+    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
+    for start in range(starts):
+        before, after = Version(old), Version(new)
+        for name in cases:
+            before.seconds(name), after.seconds(name)  # compiled, or read from the cache
+            for turn in range(start, start + tries):  # who begins alternates
+                first, second = (before, after) if turn % 2 else (after, before)
+                times = {version: version.seconds(name) for version in (first, second)}
+                pairs[name].append((times[before], times[after]))
+        for version in (before, after):
+            version.process.kill()
+            version.process.wait()
     for name in cases:
-        old.seconds(name), new.seconds(name)  # compiled
-        pairs = []
-        for turn in range(tries):  # who begins alternates
-            first, second = (old, new) if turn % 2 else (new, old)
-            times = {version: version.seconds(name) for version in (first, second)}
-            pairs.append((times[old], times[new]))
-        before, after = (min(times) for times in zip(*pairs, strict=True))
-        middle = statistics.median(b / a for a, b in pairs)
         steps = CASES[name][3] if name in CASES else 1
+        ratios = [b / a for a, b in pairs[name]]
+        medians = [statistics.median(ratios[i : i + tries]) for i in range(0, len(ratios), tries)]
+        low, high = statistics.quantiles(medians, n=4)[::2] if starts > 1 else (medians[0], medians[0])
+        a, b = (statistics.median(times) for times in zip(*pairs[name], strict=True))
         print(
-            f"{name}: {1e9 * before / steps:.1f} ns before, {1e9 * after / steps:.1f} after: "
-            f"{100 * (after / before - 1):+.1f} % (median of pairs {100 * (middle - 1):+.1f} %)",
-            flush=True,
+            f"{name}: {1e9 * a / steps:.1f} ns before, {1e9 * b / steps:.1f} after (medians); ratio of pairs "
+            f"{100 * (statistics.median(ratios) - 1):+.1f} %, "
+            f"of half of the starts {100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
         )
-    for version in (old, new):
-        version.process.kill()
 
 
 if __name__ == "__main__":
