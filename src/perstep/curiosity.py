@@ -15,7 +15,8 @@ from perstep.policies import greedy
 from perstep.randomness import uniform
 
 EXPLORING, CHOSEN, ENTRIES = 0, 1, 2
-"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, steps that the way back from one may still take."""
+"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, a try, or steps that the way back from one or from an
+exploration may still take."""
 MOOD = 3
 HORIZON_FACTOR = 0.99  # of the urges: they see about a hundred steps ahead
 GREATEST_URGE = 1.0 / (1.0 - HORIZON_FACTOR)  # nothing is known yet
@@ -73,11 +74,14 @@ def act_curiously(table: Any, state: Any, least: Any, generator: Any) -> Any:
     if mood[EXPLORING] > 0:
         return greedy(table.urges[state])
     best = greedy(table.scores[state])
+    action = best
     if uniform(generator) < chance_of_a_try(visits, least):
         for a in range(visits.shape[0]):
-            if visits[a] < visits[best]:
-                best = a
-    return best
+            if visits[a] < visits[action]:
+                action = a
+    if action != best:  # an exploration of one step
+        mood[EXPLORING] = min(mood[EXPLORING], -1 - way_back(1, share))
+    return action
 
 
 @compiled
