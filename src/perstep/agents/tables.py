@@ -306,13 +306,17 @@ class TabularAgent(Agent):
         size = len(arrays.get("model.pairs", ()))
         within("number of transitions in the model", np.array([size]), len(model.pairs) + 1)
         kept = saved_part(model, size)
-        fill("model", kept, arrays)
+        older = {"model.squares": np.zeros(len(model.squares)), "model.gain": np.array([self.average_reward])}
+        fill("model", kept, {**older, **arrays})
         within("pairs of the model", kept.pairs.astype(np.int64), len(model.numbers))
         within("next states of the model", kept.followers.astype(np.int64), self.num_states, least=NONE)
         within("counts of the model", kept.counts, LONGEST, least=1)
-        finite_numbers("rewards of the model", kept.paid)
-        numbers = np.bincount(kept.pairs, kept.counts, len(model.numbers)).astype(np.int64)
-        if ((kept.numbers != NOT_MODELLED) & (kept.numbers != numbers)).any():
+        for name, numbers in (("rewards", kept.paid), ("squares", kept.squares), ("gain", kept.gain)):
+            finite_numbers(f"{name} of the model", numbers)
+        if (kept.squares < 0.0).any():
+            raise storage.BadFile("The file's model has negative sums of squares.")
+        counted = np.bincount(kept.pairs, kept.counts, len(model.numbers)).astype(np.int64)
+        if ((kept.numbers != NOT_MODELLED) & (kept.numbers != counted)).any():
             raise storage.BadFile("The file's model has other numbers of transitions than its entries.")
         link(model, size)
 
