@@ -11,11 +11,13 @@ import math
 from typing import Any
 
 from perstep.compiled import compiled, inlined
+from perstep.model import standard_error
 from perstep.policies import greedy
 from perstep.randomness import uniform
 
 EXPLORING, CHOSEN, ENTRIES = 0, 1, 2
-"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, steps that the way back from one may still take."""
+"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, a try, or steps that the way back from one or from an
+exploration may still take."""
 MOOD = 3
 HORIZON_FACTOR = 0.99  # of the urges: they see about a hundred steps ahead
 GREATEST_URGE = 1.0 / (1.0 - HORIZON_FACTOR)  # nothing is known yet
@@ -25,6 +27,8 @@ FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, wher
 WAY_BACK = 2.0  # length of the way back from an exploration, in lengths of the exploration
 FALL_OF_TRIES = 2.0  # how fast that chance falls with the visits of a state
 MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action outside of explorations
+MORE_TRIES = 10.0  # how many times as often an action is tried that may be the best
+DOUBT = 2.0  # standard errors by which a value may be too small
 
 
 @inlined
@@ -57,8 +61,21 @@ def is_usual(table: Any) -> Any:
 
 
 @compiled
-def act_curiously(table: Any, state: Any, least: Any, generator: Any) -> Any:
-    """Where the urge is largest during an exploration; otherwise the best action, at times the one with the fewest visits.
+def most_promising(scores: Any, best: Any, model: Any, first: Any) -> Any:
+    """The action that may be the best, as far as the model knows; `best` if no other may. `first`: the pair of action 0."""
+    promising, highest = best, scores[best]
+    for a in range(scores.shape[0]):
+        if a != best and model.numbers[first + a] > 0:
+            reach = scores[a] + DOUBT * standard_error(model, first + a)
+            if reach > highest:
+                promising, highest = a, reach
+    return promising
+
+
+@compiled
+def act_curiously(table: Any, model: Any, state: Any, least: Any, generator: Any) -> Any:
+    """Where the urge is largest during an exploration; otherwise the best action, at times the one with the fewest visits, or with
+    a model more often one that may be better than the best.
 
     `least`: the least share of explorations and of tries, above 0 for worlds that change.
     """
@@ -73,10 +90,17 @@ def act_curiously(table: Any, state: Any, least: Any, generator: Any) -> Any:
     if mood[EXPLORING] > 0:
         return greedy(table.urges[state])
     best = greedy(table.scores[state])
-    if uniform(generator) < chance_of_a_try(visits, least):
+    draw, chance = uniform(generator), chance_of_a_try(visits, least)
+    if draw < chance:
+        rarest = best
         for a in range(visits.shape[0]):
-            if visits[a] < visits[best]:
-                best = a
+            if visits[a] < visits[rarest]:
+                rarest = a
+        if rarest != best:  # an exploration of one step
+            mood[EXPLORING] = min(mood[EXPLORING], -1 - way_back(1, share))
+        return rarest
+    if model.numbers.shape[0] > 0 and draw < min(MOST_TRIES, MORE_TRIES * chance):
+        return most_promising(table.scores[state], best, model, state * visits.shape[0])
     return best
 
 

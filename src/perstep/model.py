@@ -7,6 +7,7 @@ Memory is for each different transition, not for each step. A pair that no longe
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +29,13 @@ class Model(NamedTuple):
     newest: NDArray[np.int32]  # (P,): of each pair, state · A + action: its entry, or NONE
     numbers: NDArray[np.int64]  # (P,): how many transitions began there, or NOT_MODELLED
     paid: NDArray[np.float64]  # (P,): the sum of their rewards
+    squares: NDArray[np.float64]  # (P,): the sum of their δ², the distances of single targets from the mean one
     pairs: NDArray[np.int32]  # (C,): of each entry
     followers: NDArray[np.int32]  # (C,): the next state, or NONE after a masked end
     counts: NDArray[np.int64]  # (C,)
     older: NDArray[np.int32]  # (C,): the next entry of the same pair, or NONE
     size: NDArray[np.int64]  # (1,): entries so far
+    gain: NDArray[np.float64]  # (1,): the average reward in the model of the actions that are taken as the best
 
 
 def new_model(num_states: int, num_actions: int, capacity: int) -> Model:
@@ -40,7 +43,7 @@ def new_model(num_states: int, num_actions: int, capacity: int) -> Model:
     pairs = num_states * num_actions if capacity else 0
     capacity = min(capacity, pairs * (num_states + 1))
     claim(
-        20 * pairs + 20 * capacity,
+        28 * pairs + 20 * capacity,
         f"a model of {capacity:,} transitions",
         "Choose a smaller model_capacity, or 0 for none.",
     )
@@ -48,11 +51,13 @@ def new_model(num_states: int, num_actions: int, capacity: int) -> Model:
         np.full(pairs, NONE, np.int32),
         np.zeros(pairs, np.int64),
         np.zeros(pairs),
+        np.zeros(pairs),
         np.zeros(capacity, np.int32),
         np.zeros(capacity, np.int32),
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int32),
         np.zeros(1, np.int64),
+        np.zeros(1),
     )
 
 
@@ -92,6 +97,12 @@ def witness(model: Any, pair: Any, reward: Any, follower: Any) -> None:
 
 
 @inlined
+def standard_error(model: Any, pair: Any) -> Any:
+    """Of the mean target of a pair that was seen at least once, as far as it comes from what follows at once."""
+    return math.sqrt(model.squares[pair]) / model.numbers[pair]
+
+
+@inlined
 def is_modelled(model: Any, pair: Any) -> Any:
     """Whether the model knows all that followed a pair."""
     return model.numbers.shape[0] > 0 and pair != NONE and model.numbers[pair] > 0
@@ -121,14 +132,17 @@ class SavedModel(NamedTuple):
 
     numbers: NDArray[np.int64]
     paid: NDArray[np.float64]
+    squares: NDArray[np.float64]
     pairs: NDArray[np.int32]
     followers: NDArray[np.int32]
     counts: NDArray[np.int64]
+    gain: NDArray[np.float64]
 
 
 def saved_part(model: Model, size: int) -> SavedModel:
     """Views of the parts that a file holds, with this many entries."""
-    return SavedModel(model.numbers, model.paid, model.pairs[:size], model.followers[:size], model.counts[:size])
+    entries = model.pairs[:size], model.followers[:size], model.counts[:size]
+    return SavedModel(model.numbers, model.paid, model.squares, *entries, model.gain)
 
 
 def link(model: Model, size: int) -> None:

@@ -162,6 +162,12 @@ def value_step(schedule: Any, visits: Any) -> Any:
 
 
 @inlined
+def average_step(schedule: Any, clock: Any) -> Any:
+    """The step of an average that follows δ with a schedule of its own; 0 if it has none."""
+    return step_size(schedule.average_scale, schedule.average_power, schedule.average_delay, clock)
+
+
+@inlined
 def steps_now(schedule: Any, visits: Any, clock: Any, units: Any, counts: Any) -> Any:
     """The steps of one transition: α by the visits of the entry, α_θ by the clock or by the visits as the rule asks.
 
@@ -172,7 +178,7 @@ def steps_now(schedule: Any, visits: Any, clock: Any, units: Any, counts: Any) -
     alpha_theta = step_size(schedule.theta_scale, schedule.theta_power, schedule.theta_delay, counted)
     offset = schedule.offset_ratio * alpha
     if schedule.average_scale > 0.0:
-        offset = step_size(schedule.average_scale, schedule.average_power, schedule.average_delay, clock)
+        offset = average_step(schedule, clock)
         offset = offset if counts or schedule.follows_rewards else 0.0
         alpha_theta = offset if schedule.moves_theta else alpha_theta
     if schedule.scale_free:

@@ -29,6 +29,7 @@ from perstep.rules import (
     Workspace,
     apply_rule,
     average_reward,
+    average_step,
     look_at,
     nothing_follows,
     steps_now,
@@ -38,6 +39,7 @@ from perstep.rules import (
     value_step,
 )
 from perstep.scan import WINNER, Scan, no_scan, scan_entry, see_and_review
+from perstep.units import FIRST
 
 TD, Q, ANY_Q, SCAN = 0, 1, 2, 3  # ANY_Q: Q with any bootstrap, and with the average of `rvi`; SCAN: for a risk level
 CANDIDATES = 8  # remembered transitions, of which the one with the rarest entry is replayed
@@ -204,6 +206,7 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
             s, a, r, s_next, end = recalled(memory, generator)
             pair = any_pair(model, generator)
         modelled = is_modelled(model, pair)
+        before = run.table.scores[pair // num_actions, pair % num_actions] if modelled else 0.0
         best = greedy(run.table.scores[s_next])
         counts = turn == 0 and is_exploiting(run, s, a)
         if turn == 0 or not modelled:
@@ -211,6 +214,8 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
             moved, alpha = move(rule, run, clock, s, a, r, bootstrap, end, counts, turn == 0)
             if turn == 0:
                 delta = moved
+                if modelled:
+                    model.squares[pair] += delta * delta
                 if run.table.urges.shape[0] > 0:
                     grow_curious(run.table, state, action, next_state)
         else:
@@ -218,21 +223,34 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
         if run.foresight.values.shape[0] > 0:
             foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
         if modelled:
-            back_up(rule, run, pair)
+            back_up(rule, run, clock, pair, before, counts)
     return delta
 
 
 @inlined
-def back_up(rule: Any, run: Any, pair: Any) -> None:
-    """Move an entry to its mean target over the model. Return quantiles move all by the same amount."""
-    entries = run.table
+def back_up(rule: Any, run: Any, clock: Any, pair: Any, before: Any, counts: Any) -> None:
+    """Move an entry from its value `before` this step to its mean target over the model, whatever the rule has done to it. Return
+    quantiles move all by the same amount.
+
+    `counts`: whether the gain of the model may follow. It is not R̄, which follows single rewards: values that are moved with
+    a wrong gain all rise or fall, those that are moved more often before the others, and then the best action is a matter of that.
+    """
+    entries, model = run.table, run.model
     state, action = pair // entries.scores.shape[1], pair % entries.scores.shape[1]
+    estimate, moved = entries.values[state, action], entries.scores[state, action]
+    entries.scores[state, action] = before  # it may be in its own target
     after_end = value_after_end(run.rewards, run.work)
-    target = expected_target(run.model, entries.scores, pair, run.work.discount, after_end)
-    shift = surplus(target, average_reward(run.rewards), run.work) - entries.scores[state, action]
-    estimate = entries.values[state, action]
+    target = expected_target(model, entries.scores, pair, run.work.discount, after_end)
+    step = average_step(run.schedule, clock)
+    if (
+        step == 0.0 or run.work.discount < 1.0 or clock < FIRST
+    ):  # R̄ has no steps of its own, or the level of values is not free
+        model.gain[0] = average_reward(run.rewards)
+    now = surplus(target, model.gain[0], run.work)
+    if counts:
+        model.gain[0] += step * (now - before)
     for j in range(estimate.shape[0]):
-        estimate[j] += shift
+        estimate[j] += now - moved
     entries.scores[state, action] = value_of(rule, estimate)
 
 

@@ -20,7 +20,6 @@ from perstep.agents.worlds import Absent
 from perstep.block_sums import BlockSums, no_block_sums
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
-from perstep.curiosity import chance_of_a_try
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
@@ -307,13 +306,17 @@ class TabularAgent(Agent):
         size = len(arrays.get("model.pairs", ()))
         within("number of transitions in the model", np.array([size]), len(model.pairs) + 1)
         kept = saved_part(model, size)
-        fill("model", kept, arrays)
+        older = {"model.squares": np.zeros(len(model.squares)), "model.gain": np.array([self.average_reward])}
+        fill("model", kept, {**older, **arrays})
         within("pairs of the model", kept.pairs.astype(np.int64), len(model.numbers))
         within("next states of the model", kept.followers.astype(np.int64), self.num_states, least=NONE)
         within("counts of the model", kept.counts, LONGEST, least=1)
-        finite_numbers("rewards of the model", kept.paid)
-        numbers = np.bincount(kept.pairs, kept.counts, len(model.numbers)).astype(np.int64)
-        if ((kept.numbers != NOT_MODELLED) & (kept.numbers != numbers)).any():
+        for name, numbers in (("rewards", kept.paid), ("squares", kept.squares), ("gain", kept.gain)):
+            finite_numbers(f"{name} of the model", numbers)
+        if (kept.squares < 0.0).any():
+            raise storage.BadFile("The file's model has negative sums of squares.")
+        counted = np.bincount(kept.pairs, kept.counts, len(model.numbers)).astype(np.int64)
+        if ((kept.numbers != NOT_MODELLED) & (kept.numbers != counted)).any():
             raise storage.BadFile("The file's model has other numbers of transitions than its entries.")
         link(model, size)
 
@@ -485,15 +488,10 @@ class QLearning(TabularAgent):
         return self._return_quantiles(self._row(observation)[self._actions.one(action)])
 
     def _chances(self, states: Any, deterministic: bool) -> Floats:
-        """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared; if curious, as between two explorations."""
+        """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared; if curious, greedy between two explorations."""
         scores, epsilon = self._run.table.scores[states], self.config.epsilon
-        if deterministic:
+        if deterministic or self._is_curious:
             return one_hot(scores)
-        if self._is_curious:
-            visits = self._run.table.visits[states]
-            tries = np.array([chance_of_a_try(row, self.config.least_exploration) for row in visits])[:, None]
-            rarest = visits.argmin(axis=1)
-            return np.asarray((1 - tries) * one_hot(scores) + tries * np.eye(self.num_actions)[rarest])
         best = scores == scores.max(axis=1, keepdims=True)
         shared: Floats = best / best.sum(axis=1, keepdims=True)
         return (1 - epsilon) * shared + epsilon / self.num_actions

@@ -23,7 +23,7 @@ def act(learner: Any, behaviour: Any, run: Any, state: Any, generator: Any) -> A
     if learner == tabular.TD:
         return draw(behaviour.policy[state], generator)
     if run.table.urges.shape[0] > 0:
-        return act_curiously(run.table, state, behaviour.epsilon, generator)
+        return act_curiously(run.table, run.model, state, behaviour.epsilon, generator)
     return epsilon_greedy(run.table.scores[state], behaviour.epsilon, generator)
 
 
