@@ -172,13 +172,13 @@ def test_td_of_d3_finds_the_mean_and_the_quantiles_of_the_reward():
 
 EPISODIC = {
     "FrozenLake-v1": (
-        300_000,
+        150_000,
         {"step_size": perstep.Decay(0.5, 0.4), "epsilon": 0.2},
         {"reward_ratio": 0.02},
         {"reward_ratio": 0.2, "offset_ratio": 0.02},
     ),
     "CliffWalking-v1": (
-        60_000,
+        15_000,
         {"step_size": 0.1},
         {"reward_ratio": 0.05},
         {"reward_ratio": 0.2, "offset_ratio": 0.05},
@@ -186,7 +186,7 @@ EPISODIC = {
     # A high first guess of the average makes whatever is tried look poor, so that everything is tried: without it the
     # agent settles for driving about at −1 a step, against which no single step looks wrong.
     "Taxi-v4": (
-        400_000,
+        200_000,
         {"step_size": perstep.Decay(0.5, 0.3), "initial_average_reward": 2.0},
         {"reward_ratio": 1e-4},
         {"reward_ratio": 1e-4, "offset_ratio": 1e-4},

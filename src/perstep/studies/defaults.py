@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 import polars as pl
+from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
 from perstep.agents import QLearning, learn_together
 from perstep.distribution import Distribution
@@ -19,6 +21,9 @@ from perstep.environments import (
     NotUnichain,
     PolicyEvaluation,
     access_control,
+    admission_control,
+    catch,
+    criss_cross,
     garnet,
     inventory,
     long_chain,
@@ -94,8 +99,10 @@ def scaled(make: Callable[[], FiniteMDP], factor: float, shift: float = 0.0) -> 
     )
 
 
-def _from_gymnasium(name: str, **settings: bool) -> FiniteMDP:
-    env = gymnasium.make(name, **settings)
+def _from_gymnasium(name: str, map_seed: int | None = None, **settings: bool) -> FiniteMDP:
+    """A world of Gymnasium; with a seed, FrozenLake on a random map of 10 x 10."""
+    on_a_map: dict[str, Any] = {} if map_seed is None else {"desc": generate_random_map(10, seed=map_seed)}
+    env = gymnasium.make(name, **on_a_map, **settings)
     try:
         return FiniteMDP.from_gymnasium(env)
     finally:
@@ -136,8 +143,6 @@ WORLDS = {
         "Garnet 20 tiny": partial(scaled, partial(garnet, 20, 3, 3, seed=5), 1e-3, 0.5),
         "Garnet 50 noisy": partial(garnet, 50, 3, 4, seed=11, reward_sd=1.0),
         "CliffWalking slippery": partial(_from_gymnasium, "CliffWalking-v1", is_slippery=True),
-    }),
-    **_worlds(NEW, {
         "Two items": multi_item_inventory,
         "Tandem with admission": partial(tandem_queue, rejection_cost=60.0),
         "Garnet 200": partial(garnet, 200, 5, 3, seed=31),
@@ -146,8 +151,19 @@ WORLDS = {
         "Maintenance 20": partial(maintenance, 20, wear=0.4),
         "FrozenLake dry": partial(_from_gymnasium, "FrozenLake8x8-v1", is_slippery=False),
     }),
+    **_worlds(NEW, {
+        "Admission control": admission_control,
+        "Catch": catch,
+        "Criss-cross": criss_cross,
+        "Garnet 300 x1000": partial(scaled, partial(garnet, 300, 6, 2, seed=41), 1e3),
+        "RiverSwim 20 tiny": partial(scaled, partial(river_swim, 20), 1e-3),
+        "FrozenLake 10x10": partial(_from_gymnasium, "FrozenLake-v1", map_seed=7),
+        "Access control 6": partial(access_control, num_servers=6, free_probability=0.1),
+        "Dear orders": partial(inventory, 30, mean_demand=6.0, order_cost=40.0),
+    }),
 }  # fmt: skip
-"""File name → world. "tiny": the rewards are 0.001 R + 0.5. "noisy": rewards have a standard deviation of 1 around their mean."""
+"""File name → world. "tiny": rewards times 0.001; those of Garnet 20 are 0.001 R + 0.5. "noisy": rewards have a standard deviation
+of 1 around their mean."""
 
 
 def exactly(mdp: FiniteMDP, policy: Floats) -> PolicyEvaluation:
