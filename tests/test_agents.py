@@ -361,6 +361,16 @@ def test_predict_on_boxes_of_more_axes():
         agent.predict(np.zeros(4))
 
 
+@pytest.mark.parametrize(
+    "observation", ["left", None, [0.1, None], [["a", "b"]], [[0.1], [0.1, 0.2]], {"x": 0.1}], ids=repr
+)
+def test_points_that_are_no_numbers(observation):
+    with pytest.raises(
+        ValueError, match="An observation must be an array of numbers, got .* Give it as the world does"
+    ):
+        new_agent("actor-critic").predict(observation)
+
+
 @pytest.mark.parametrize("observation", [[0.1], [0.1, 0.2, 0.3], 0.5, [[[0.1, 0.2]]]])
 def test_points_of_another_shape(observation):
     with pytest.raises(

@@ -176,7 +176,8 @@ def show_list(words: list[str]) -> int:
     console.print(table(["algorithm", "rule", "agent", "source"], rows))
     console.print(table(["world", ""], [(name, WORLDS.get(name, "")) for name in names]))
     console.print(
-        "[dim]The id of any other Gymnasium environment works too. Settings: perstep train ALGORITHM --help[/]"
+        "[dim]The id of any other Gymnasium environment works too. Settings: perstep train ALGORITHM --help\n"
+        "On tiles the default bootstrap is that of Sarsa, also for …-tile-q; --bootstrap greedy is Q-learning.[/]"
     )
     return 0
 

@@ -163,13 +163,17 @@ def as_flat(space: Any, observation: Any) -> Any:
 
     if space is not None and space.contains(observation):
         return spaces.flatten(space, observation)
-    if isinstance(observation, dict | tuple):
+    try:
+        points = None if isinstance(observation, dict | tuple) else np.asarray(observation)
+    except ValueError:  # rows of different lengths
+        points = None
+    if points is None or points.dtype.kind not in "biuf":
         expected = "an array of numbers" if space is None else f"a point of {space}"
         world = " If the agent was loaded without its world, give that: perstep.load(path, env=env)." * (space is None)
         raise ValueError(
             f"An observation must be {expected}, got {observation!r}. Give it as the world does, one at a time.{world}"
         )
-    return observation
+    return points
 
 
 def space_to_json(space: Any) -> Any:
