@@ -366,7 +366,7 @@ def test_predict_on_boxes_of_more_axes():
 )
 def test_points_that_are_no_numbers(observation):
     with pytest.raises(
-        ValueError, match="An observation must be an array of numbers, got .* Give it as the world does"
+        ValueError, match=r"An observation must be an array of numbers, got .* Give it as the world does"
     ):
         new_agent("actor-critic").predict(observation)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
 import perstep
 from perstep import presets, rules, tabular, units
@@ -102,6 +103,16 @@ def test_taxi_is_solved_without_any_setting():
     mdp = perstep.FiniteMDP.from_gymnasium("Taxi-v4")
     agent = perstep.QLearning(mdp, seed=1).learn(600_000)
     assert score(mdp, agent) >= 0.99
+
+
+def test_a_single_reward_behind_many_traps_is_found():
+    """FrozenLake on a random map, where the best policy is paid once in 660 steps: until the first reward there is nothing to lose,
+    so that exploring goes on."""
+    lake = gymnasium.make("FrozenLake-v1", desc=generate_random_map(10, seed=7))
+    mdp = perstep.FiniteMDP.from_gymnasium(lake)
+    agent = perstep.QLearning(mdp, rule="d2", seed=0).learn(300_000, progress=False)
+    gain = mdp.evaluate(agent.policy(deterministic=True), start=mdp.initial).average_reward
+    assert gain >= 0.95 * mdp.solve().average_reward
 
 
 def test_d3_has_the_policy_of_d2():

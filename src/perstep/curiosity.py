@@ -23,6 +23,7 @@ HORIZON_FACTOR = 0.99  # of the urges: they see about a hundred steps ahead
 GREATEST_URGE = 1.0 / (1.0 - HORIZON_FACTOR)  # nothing is known yet
 LENGTH = 100.0  # mean number of steps of an exploration
 FALL = 10_000.0  # steps after which the share of explorations begins to fall
+SHARE_TO_FIND = 0.9  # of explorations, while all rewards were the same
 FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, where that is more
 WAY_BACK = 2.0  # length of the way back from an exploration, in lengths of the exploration
 FALL_OF_TRIES = 2.0  # how fast that chance falls with the visits of a state
@@ -34,8 +35,13 @@ DOUBT = 2.0  # standard errors by which a value may be too small
 @inlined
 def share_of_explorations(table: Any, least: Any) -> Any:
     """The share of steps that belong to explorations now."""
-    fall = max(FALL, FALL_PER_ENTRY * table.mood[ENTRIES])
-    return max(least, 1.0 / (1.0 + table.mood[CHOSEN] / fall))
+    return max(least, 1.0 / (1.0 + table.mood[CHOSEN] / steps_of_fall(table)))
+
+
+@inlined
+def steps_of_fall(table: Any) -> Any:
+    """The number of steps after which the share of explorations is one half."""
+    return max(FALL, FALL_PER_ENTRY * table.mood[ENTRIES])
 
 
 @compiled
@@ -73,15 +79,17 @@ def most_promising(scores: Any, best: Any, model: Any, first: Any) -> Any:
 
 
 @compiled
-def act_curiously(table: Any, model: Any, state: Any, least: Any, generator: Any) -> Any:
+def act_curiously(table: Any, model: Any, state: Any, least: Any, nothing_to_lose: Any, generator: Any) -> Any:
     """Where the urge is largest during an exploration; otherwise the best action, at times the one with the fewest visits, or with
     a model more often one that may be better than the best.
 
-    `least`: the least share of explorations and of tries, above 0 for worlds that change.
+    `least`: the least share of explorations and of tries, above 0 for worlds that change. `nothing_to_lose`: all rewards were the
+    same so far, so that whatever makes a difference is still to be found; explorations do not become rarer then.
     """
     mood, visits = table.mood, table.visits[state]
     share = share_of_explorations(table, least)
-    mood[CHOSEN] += 1
+    if not nothing_to_lose or share > SHARE_TO_FIND:
+        mood[CHOSEN] += 1
     draw = uniform(generator)
     if mood[EXPLORING] > 0:
         mood[EXPLORING] = -way_back(mood[EXPLORING], share) if draw * LENGTH < 1.0 else mood[EXPLORING] + 1

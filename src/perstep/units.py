@@ -34,6 +34,12 @@ def reward_unit(units: Any) -> Any:
 
 
 @inlined
+def all_equal(units: Any) -> Any:
+    """Whether rewards were seen, and all were the same."""
+    return units[SEEN] > 0.0 and units[REWARD + 1] == 0.0
+
+
+@inlined
 def return_unit(units: Any) -> Any:
     """The spread of discounted sums of the rewards around their mean; 0 while all rewards were equal."""
     return np.sqrt(units[RETURN])

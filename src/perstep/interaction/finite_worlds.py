@@ -15,6 +15,7 @@ from perstep.policies import SAMPLED, epsilon_greedy
 from perstep.randomness import draw
 from perstep.recording import note
 from perstep.risk import careful_reward
+from perstep.units import all_equal
 
 
 @inlined
@@ -23,7 +24,7 @@ def act(learner: Any, behaviour: Any, run: Any, state: Any, generator: Any) -> A
     if learner == tabular.TD:
         return draw(behaviour.policy[state], generator)
     if run.table.urges.shape[0] > 0:
-        return act_curiously(run.table, run.model, state, behaviour.epsilon, generator)
+        return act_curiously(run.table, run.model, state, behaviour.epsilon, all_equal(run.rewards.units), generator)
     return epsilon_greedy(run.table.scores[state], behaviour.epsilon, generator)
 
 

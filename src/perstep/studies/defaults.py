@@ -130,6 +130,7 @@ WORLDS = {
         "Long chain": long_chain,
         "Perishable stock": perishable_stock,
         "Routing": routing,
+        "FrozenLake 10x10": partial(_from_gymnasium, "FrozenLake-v1", map_seed=7),
         "Taxi in rain": partial(_from_gymnasium, "Taxi-v4", is_rainy=True),
     }),
     **_worlds(SEEN, {
@@ -157,7 +158,6 @@ WORLDS = {
         "Criss-cross": criss_cross,
         "Garnet 300 x1000": partial(scaled, partial(garnet, 300, 6, 2, seed=41), 1e3),
         "RiverSwim 20 tiny": partial(scaled, partial(river_swim, 20), 1e-3),
-        "FrozenLake 10x10": partial(_from_gymnasium, "FrozenLake-v1", map_seed=7),
         "Access control 6": partial(access_control, num_servers=6, free_probability=0.1),
         "Dear orders": partial(inventory, 30, mean_demand=6.0, order_cost=40.0),
     }),
