@@ -160,7 +160,7 @@ def _average(agent: Agent) -> Iterator[Doubt]:
             "its reward quantiles have not arrived, or miss rare rewards: use preset='steady', or set offset_ratio=0.1"
         )
     else:
-        advice = "learn longer, or use preset='steady'"
+        advice = "learn longer" + ", or use preset='steady'" * (config.preset != "steady")
     yield Doubt(
         "average",
         f"The estimate of the average reward is {agent.average_reward:.4g}, but the agent earned {agent.earned_reward:.4g} per "
@@ -195,8 +195,15 @@ def _quantiles(agent: Agent) -> Iterator[Doubt]:
 def _drift(agent: Agent) -> Iterator[Doubt]:
     before, now = agent._trace.halves(1, agent.steps)
     _, spreads = agent._trace.halves(2, agent.steps)
-    if len(before) < 3 or len(now) < 3 or agent.config.discount < 1.0 or getattr(agent.config, "has_model", False):
-        return  # values that move to their mean targets over a model all rise or fall together
+    config = agent.config
+    if (
+        len(before) < 3
+        or len(now) < 3
+        or config.discount < 1.0
+        or config.risk_level < 1.0
+        or getattr(config, "has_model", False)
+    ):
+        return  # with a model, or with a target that moves, the level of the values has no meaning
     moved, size = float(now[-1] - before[0]), float(np.median(spreads))
     steady = (np.diff(np.concatenate([before, now])) * np.sign(moved) > 0).mean() > 0.9
     if steady and abs(moved) > DRIFT * max(size, _spread(agent)):
