@@ -10,7 +10,7 @@ import pytest
 
 import oracles
 import perstep
-from perstep import curiosity, model, rules, storage, tabular
+from perstep import model, policies, rules, storage, tabular
 from perstep.environments import garnet, service_queue, tandem_queue
 from perstep.randomness import make_generator
 from test_tabular import ACTIONS, ALPHA, ETA, STATES, new_run, recorded
@@ -78,13 +78,11 @@ def test_the_gain_of_the_model_follows_the_changes_of_values_on_greedy_steps(rul
 
 
 def test_an_action_that_may_be_the_best_is_the_most_promising_one():
-    found = model.new_model(2, 4, 100)
-    scores = np.array([1.0, 0.9, 0.5, 0.0])
-    found.numbers[4:] = 4, 4, 4, 0
-    found.squares[4:] = 0.0, 0.01, 1.4, 100.0  # standard errors 0, 0.025 and 0.3; the last was never seen
-    assert curiosity.most_promising(scores, 0, found, 4) == 2  # 0.9 + 2 · 0.025 < 1 < 0.5 + 2 · 0.296
-    found.squares[6] = 0.9
-    assert curiosity.most_promising(scores, 0, found, 4) == 0
+    scores, numbers = np.array([1.0, 0.9, 0.5, 0.0]), np.array([4, 4, 4, 0])
+    squares = np.array([0.0, 0.01, 1.4, 100.0])  # standard errors 0, 0.025 and 0.3; the last was never taken
+    assert policies.most_promising(scores, 0, numbers, squares, 2.0) == 2  # 0.9 + 2 · 0.025 < 1 < 0.5 + 2 · 0.296
+    squares[2] = 0.9
+    assert policies.most_promising(scores, 0, numbers, squares, 2.0) == 0
 
 
 def test_a_masked_end_counts_as_nothing_that_follows():

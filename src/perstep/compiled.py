@@ -104,7 +104,7 @@ def announce(kernel: Callable[..., Any]) -> None:
     _announced.add(kernel.__name__)
     if not any(CACHE.rglob(f"*{kernel.__name__}-*.nbi")):
         print(
-            "perstep: compiling an algorithm for this machine (once, some 10 to 30 seconds)",
+            "perstep: compiling an algorithm for this machine (once, 10 seconds to a minute)",
             file=sys.stderr,
             flush=True,
         )

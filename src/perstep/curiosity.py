@@ -11,8 +11,7 @@ import math
 from typing import Any
 
 from perstep.compiled import compiled, inlined
-from perstep.model import standard_error
-from perstep.policies import greedy
+from perstep.policies import greedy, most_promising
 from perstep.randomness import uniform
 
 EXPLORING, CHOSEN, ENTRIES = 0, 1, 2
@@ -67,18 +66,6 @@ def is_usual(table: Any) -> Any:
 
 
 @compiled
-def most_promising(scores: Any, best: Any, model: Any, first: Any) -> Any:
-    """The action that may be the best, as far as the model knows; `best` if no other may. `first`: the pair of action 0."""
-    promising, highest = best, scores[best]
-    for a in range(scores.shape[0]):
-        if a != best and model.numbers[first + a] > 0:
-            reach = scores[a] + DOUBT * standard_error(model, first + a)
-            if reach > highest:
-                promising, highest = a, reach
-    return promising
-
-
-@compiled
 def act_curiously(table: Any, model: Any, state: Any, least: Any, nothing_to_lose: Any, generator: Any) -> Any:
     """Where the urge is largest during an exploration; otherwise the best action, at times the one with the fewest visits, or with
     a model more often one that may be better than the best.
@@ -108,7 +95,8 @@ def act_curiously(table: Any, model: Any, state: Any, least: Any, nothing_to_los
             mood[EXPLORING] = min(mood[EXPLORING], -1 - way_back(1, share))
         return rarest
     if model.numbers.shape[0] > 0 and draw < min(MOST_TRIES, MORE_TRIES * chance):
-        return most_promising(table.scores[state], best, model, state * visits.shape[0])
+        pairs = slice(state * visits.shape[0], (state + 1) * visits.shape[0])
+        return most_promising(table.scores[state], best, model.numbers[pairs], model.squares[pairs], DOUBT)
     return best
 
 

@@ -7,7 +7,6 @@ Memory is for each different transition, not for each step. A pair that no longe
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,12 +93,6 @@ def witness(model: Any, pair: Any, reward: Any, follower: Any) -> None:
         return
     model.numbers[pair] += 1
     model.paid[pair] += reward
-
-
-@inlined
-def standard_error(model: Any, pair: Any) -> Any:
-    """Of the mean target of a pair that was seen at least once, as far as it comes from what follows at once."""
-    return math.sqrt(model.squares[pair]) / model.numbers[pair]
 
 
 @inlined

@@ -121,7 +121,7 @@ class TileAgent(Agent):
 
     def _advance(self, num_steps: int) -> None:
         if self._motion is None:
-            announce(motion_worlds.learn_on_tiles_then_act)
+            announce(motion_worlds.LEARN_IN_A_LOOP[self._learner_number])
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
         else:
             learn_in_motion = motion_worlds.LEARN_IN_MOTION[self._learner_number]
