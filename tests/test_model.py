@@ -151,7 +151,7 @@ def test_small_differences_under_large_noise_are_found():
 
 def test_the_gain_of_a_world_without_chance_is_found():
     """Where nothing is random, all that keeps values from their solution is the order of backups. With a gain that follows every
-    backup, or with R̄ as it was, values went on in circles here."""
+    backup they went on in circles here."""
     mdp = garnet(150, 4, 1, seed=8)
     agent = perstep.QLearning(mdp, rule="d2", seed=0).learn(300_000, progress=False)
     best = mdp.solve()

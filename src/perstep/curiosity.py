@@ -22,11 +22,11 @@ HORIZON_FACTOR = 0.99  # of the urges: they see about a hundred steps ahead
 GREATEST_URGE = 1.0 / (1.0 - HORIZON_FACTOR)  # nothing is known yet
 LENGTH = 100.0  # mean number of steps of an exploration
 FALL = 10_000.0  # steps after which the share of explorations begins to fall
-SHARE_TO_FIND = 0.9  # of explorations, while all rewards were the same
 FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, where that is more
+SHARE_TO_FIND = 0.9  # where the share of explorations stays while all rewards were the same
 WAY_BACK = 2.0  # length of the way back from an exploration, in lengths of the exploration
-FALL_OF_TRIES = 2.0  # how fast that chance falls with the visits of a state
 MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action outside of explorations
+FALL_OF_TRIES = 2.0  # how fast that chance falls with the visits of a state
 MORE_TRIES = 10.0  # how many times as often an action is tried that may be the best
 DOUBT = 2.0  # standard errors by which a value may be too small
 
@@ -34,13 +34,8 @@ DOUBT = 2.0  # standard errors by which a value may be too small
 @inlined
 def share_of_explorations(table: Any, least: Any) -> Any:
     """The share of steps that belong to explorations now."""
-    return max(least, 1.0 / (1.0 + table.mood[CHOSEN] / steps_of_fall(table)))
-
-
-@inlined
-def steps_of_fall(table: Any) -> Any:
-    """The number of steps after which the share of explorations is one half."""
-    return max(FALL, FALL_PER_ENTRY * table.mood[ENTRIES])
+    fall = max(FALL, FALL_PER_ENTRY * table.mood[ENTRIES])
+    return max(least, 1.0 / (1.0 + table.mood[CHOSEN] / fall))
 
 
 @compiled

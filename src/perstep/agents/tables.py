@@ -102,7 +102,8 @@ class TabularAgent(Agent):
         return self._entries(self._run.table.visits).copy()
 
     def policy(self, deterministic: bool = False) -> Floats:
-        """Probabilities of the actions in every state, (S, A), as the agent behaves; with `deterministic`, without chance."""
+        """Probabilities of the actions in every state, (S, A), as the agent behaves, explorations of a curious one apart; with
+        `deterministic`, without chance."""
         return self._chances(slice(None), deterministic)
 
     def frame(self) -> polars.DataFrame:
