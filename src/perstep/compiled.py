@@ -44,20 +44,21 @@ CACHE = _cache_folder()
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: Function, **options: Any) -> Function:
     """Compile `function` at its first call, and keep the machine code on disk for later processes.
 
     The function must not create arrays (np.zeros, fancy indexing, assignment to a slice). It may only read and write elements of
     its arguments.
     """
+    options |= OPTIONS
     before = config.CACHE_DIR
     try:
         CACHE.mkdir(parents=True, exist_ok=True)
         config.CACHE_DIR = str(CACHE)
-        dispatcher = numba.njit(cache=True, **OPTIONS)(function)
+        dispatcher = numba.njit(cache=True, **options)(function)
         _recover_from_damage(dispatcher)
     except (OSError, RuntimeError):  # no writable folder, as in a read-only container: compile in every process
-        dispatcher = numba.njit(**OPTIONS)(function)
+        dispatcher = numba.njit(**options)(function)
     finally:
         config.CACHE_DIR = before
     return dispatcher  # type: ignore[no-any-return]
@@ -87,6 +88,12 @@ def copied(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
     copy = FunctionType(function.__code__, {**function.__globals__, **names}, name, function.__defaults__)
     copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, name, function.__doc__
     return compiled(copy)
+
+
+def merged(function: Function) -> Function:
+    """Compile `function` once, and merge its machine code into that of its callers: for the large functions that several loops have
+    in common. Inlined, they would be compiled again with every loop, and that takes time with the square of their size."""
+    return compiled(function, forceinline=True)
 
 
 def inlined(function: Function) -> Function:

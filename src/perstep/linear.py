@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.budget import claim
-from perstep.compiled import compiled, inlined
+from perstep.compiled import compiled, inlined, merged
 from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
 from perstep.quantiles import mean
 from perstep.randomness import draw
@@ -367,7 +367,7 @@ def move_values(rule: Any, run: Any, column: Any, alpha: Any, delta: Any) -> Non
         scatter(weights.critic[column], weights.active, alpha, run.work.pull)
 
 
-@inlined
+@merged
 def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point: Any, masked: Any) -> Any:
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
     weights, room = run.weights, run.room
@@ -396,7 +396,7 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     return delta
 
 
-@inlined
+@merged
 def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point: Any, masked: Any, kind: Any,
            epsilon: Any, generator: Any) -> Any:  # fmt: skip
     """Estimate q(S, A); bootstrap q(S′, a*), q(S′, A′) or the ε-greedy average of q(S′, ·); then w; S′ becomes S.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.compiled import inlined
+from perstep.compiled import inlined, merged
 from perstep.masses import new_masses, track_masses
 from perstep.quantiles import LEAST_FACTOR, horizon_pulls, huber_pulls, levels, mean, quantile_pulls, track
 from perstep.schedules import step_size
@@ -476,8 +476,14 @@ def _value_by_number(rules: list[Rule], number: int = 0) -> Callable[..., Any]:
     return chosen
 
 
-apply_rule = _by_number(list(RULES.values()))
-"""The rule with this number; returns δ and leaves the pull in `work.pull`."""
+_rule_of_number = _by_number(list(RULES.values()))
+
+
+@merged
+def apply_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """The rule with this number; returns δ and leaves the pull in `work.pull`."""
+    return _rule_of_number(rule, rewards, reward, bootstrap, estimate, steps, work)
+
 
 value_of = _value_by_number(list(RULES.values()))
 """The value that the rule with this number reads from its n numbers."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.budget import claim
-from perstep.compiled import compiled, inlined
+from perstep.compiled import compiled, inlined, merged
 from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
 from perstep.foresight import ENTRY, Foresight, foresee, no_foresight
 from perstep.model import NONE, Model, any_pair, expected_target, is_modelled, no_model, witness
@@ -174,7 +174,7 @@ def foresee_entry(foresight: Any, state: Any, column: Any, reward: Any, next_sta
         here[j] += alpha * errors[j]
 
 
-@inlined
+@merged
 def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_state: Any, masked: Any) -> Any:
     """Estimate V(S), bootstrap V(S′)."""
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, 0]
@@ -184,7 +184,7 @@ def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_s
     return delta
 
 
-@inlined
+@merged
 def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
                generator: Any) -> Any:  # fmt: skip
     """Estimate Q(S, A), bootstrap Q(S′, a*); then once more for a remembered transition, if there is a memory.
@@ -254,7 +254,7 @@ def back_up(rule: Any, run: Any, clock: Any, pair: Any, before: Any, counts: Any
     entries.scores[state, action] = value_of(rule, estimate)
 
 
-@inlined
+@merged
 def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
                   generator: Any) -> None:  # fmt: skip
     """As q_learning, with the values of the scan. The rule sees the rewards alone, so that θ and R̄ are about them as they are."""
@@ -284,7 +284,7 @@ def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rewa
                 grow_curious(entries, state, action, next_state)
 
 
-@inlined
+@merged
 def any_q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
                    kind: Any, following: Any, epsilon: Any) -> Any:  # fmt: skip
     """As q_learning, with the bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""

@@ -81,11 +81,12 @@ def learn_in_mdp(rule: Any, world: Any, behaviour: Any, run: Any, record: Any, g
                  clock: Any, num_steps: Any) -> None:  # fmt: skip
     """Learn for a number of steps in a finite MDP; `place` (2,), the state and the chosen action, moves along."""
     state, action = place[0], place[1]
+    masked = bool(0)  # nothing ends; as a literal, it would be a type of its own, with learners compiled for it alone
     for t in range(clock, clock + num_steps):
         if action == NO_ACTION:
             action = act(LEARNER, behaviour, run, state, generator)
         reward, next_state = step(world, state, action, generator)
-        action = after(rule, behaviour, run, record, generator, t, state, action, reward, next_state, False)
+        action = after(rule, behaviour, run, record, generator, t, state, action, reward, next_state, masked)
         state = next_state
     place[0], place[1] = state, action
 
