@@ -11,7 +11,7 @@ import pytest
 import oracles
 import perstep
 from perstep import model, policies, rules, storage, tabular
-from perstep.environments import garnet, service_queue, tandem_queue
+from perstep.environments import catch, garnet, service_queue, tandem_queue
 from perstep.randomness import make_generator
 from test_tabular import ACTIONS, ALPHA, ETA, STATES, new_run, recorded
 
@@ -168,6 +168,14 @@ def test_tries_are_not_in_the_distribution():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         assert agent.reward_distribution.cvar(0.001) == -1.0
+
+
+def test_what_a_try_costs_later_is_not_in_the_distribution():
+    """In Catch a move that misses the ball is paid for up to nine steps later, and the best policy misses none."""
+    agent = perstep.QLearning(catch(), rule="d2", seed=0).learn(300_000, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert agent.reward_distribution.cvar(0.01) == pytest.approx(0.0, abs=0.02)
 
 
 def test_rewards_of_the_way_back_from_an_exploration_are_not_in_the_distribution():

@@ -151,15 +151,18 @@ WORLDS = {
         "Busy queue": partial(service_queue, 30, arrival=0.45, holding_cost=2.0),
         "Maintenance 20": partial(maintenance, 20, wear=0.4),
         "FrozenLake dry": partial(_from_gymnasium, "FrozenLake8x8-v1", is_slippery=False),
+        "Catch": catch,
+        "Criss-cross": criss_cross,
     }),
     **_worlds(NEW, {
         "Admission control": admission_control,
-        "Catch": catch,
-        "Criss-cross": criss_cross,
         "Garnet 300 x1000": partial(scaled, partial(garnet, 300, 6, 2, seed=41), 1e3),
         "RiverSwim 20 tiny": partial(scaled, partial(river_swim, 20), 1e-3),
         "Access control 6": partial(access_control, num_servers=6, free_probability=0.1),
         "Dear orders": partial(inventory, 30, mean_demand=6.0, order_cost=40.0),
+        "Tall Catch": partial(catch, 16, 7),
+        "Crowded criss-cross": partial(criss_cross, 5, arrivals=(0.15, 0.1), holding_costs=(1.0, 3.0, 2.0)),
+        "Garnet 80 without chance": partial(garnet, 80, 8, 1, seed=61),
     }),
 }  # fmt: skip
 """File name → world. "tiny": rewards times 0.001; those of Garnet 20 are 0.001 R + 0.5. "noisy": rewards have a standard deviation
