@@ -2,7 +2,7 @@
 
 Each version has its own process, and they take turns, so that what disturbs one disturbs the other. A time is processor time
 of one thread, of about a millisecond. Where a process has its memory can change its speed by a tenth or more, so the processes are
-started again several times. The settings are the paper's.
+started again several times. The settings are the paper's, but for the case of the defaults.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ CASES = {  # name: (class, world, settings, steps at once), about a millisecond
     "table, differential": ("QLearning", RED_PILL, {"rule": "differential"}, 8_000),
     "table, d2, m = 51": ("QLearning", RED_PILL, {"rule": "d2", "num_quantiles": 51}, 6_000),
     "table, d3, m = n = 51": ("QLearning", RED_PILL, {"rule": "d3", "num_quantiles": 51}, 2_000),
+    "table, d2, defaults": ("QLearning", RED_PILL, {"rule": "d2", "preset": "steady"}, 1_000),
     "tiles, differential": ("ActorCritic", PENDULUM, {"rule": "differential"}, 2_000),
     "tiles, d2": ("ActorCritic", PENDULUM, {"rule": "d2"}, 2_000),
     "tiles, d3": ("ActorCritic", PENDULUM, {"rule": "d3"}, 700),
@@ -56,7 +57,9 @@ def serve() -> None:
         name = json.loads(line)
         kind, world, settings, steps = CASES.get(name, CASES["table, d2, m = 51"])
         if name not in agents:
-            agents[name] = getattr(perstep, kind)(world, preset="paper", seed=0, **settings).learn(100, progress=False)
+            agents[name] = getattr(perstep, kind)(world, **{"preset": "paper", "seed": 0} | settings).learn(
+                100, progress=False
+            )
         agent: Any = agents[name]
         begin = time.process_time()
         if name == CALLS:
