@@ -10,7 +10,7 @@ import pytest
 
 import oracles
 import perstep
-from perstep import model, policies, rules, storage, tabular
+from perstep import curiosity, model, policies, rules, storage, tabular
 from perstep.environments import catch, garnet, service_queue, tandem_queue
 from perstep.randomness import make_generator
 from test_tabular import ACTIONS, ALPHA, ETA, STATES, new_run, recorded
@@ -168,6 +168,11 @@ def test_tries_are_not_in_the_distribution():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         assert agent.reward_distribution.cvar(0.001) == -1.0
+
+
+@pytest.mark.parametrize(("length", "share", "steps"), [(1, 0.01, 9), (1, 0.5, 5), (1, 0.95, 0), (100, 0.01, 198)])
+def test_the_way_back_is_some_steps_at_least_and_less_while_most_steps_explore(length, share, steps):
+    assert curiosity.way_back(length, share) == steps
 
 
 def test_what_a_try_costs_later_is_not_in_the_distribution():

@@ -86,7 +86,7 @@ def copy(tmp_path: Path) -> Path:
 def test_a_rule_is_added_in_two_files(copy):
     pytest.importorskip("torch")
     environment = dict(os.environ, PYTHONPATH=str(copy))
-    # Compiling a copy of the package takes half a minute for each learner: one is compiled, the others run as plain Python.
+    # Compiling a copy of the package takes up to half a minute for each learner: one is compiled, the others run as plain Python.
     for names, plain in (("cautious-td", "0"), ("cautious-", "1")):
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", SCRIPT, names],

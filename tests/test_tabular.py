@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 
 import oracles
+import perstep
 from perstep import policies, rules, tabular
 from perstep.masses import atoms
 from perstep.randomness import make_generator
@@ -174,6 +176,15 @@ def test_uncompiled_is_the_same():
     inner = subprocess.run([sys.executable, "-m", "pytest", *chosen], env=environment, capture_output=True, text=True)
     assert inner.returncode == 0, inner.stdout + inner.stderr
     assert "23 passed" in inner.stdout
+
+
+@pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="Nothing is compiled.")
+def test_the_learner_is_compiled_once_for_all_its_loops():
+    """A literal as an argument in one of them would be a type of its own, and the whole learner would be compiled for it again."""
+    perstep.QLearning("perstep/TwoLoop-v0", seed=0).learn(10)
+    perstep.QLearning(gymnasium.make("FrozenLake-v1"), seed=0).learn(10)
+    signatures = tabular.q_learning._cache._cache_file._load_index()  # of all processes, this one included
+    assert len(signatures) == 1
 
 
 def test_differential_takes_the_old_average():

@@ -1,4 +1,4 @@
-"""The decorator of every compiled function: numba, with a cache on disk and without the global interpreter lock.
+"""The decorators of compiled functions: numba, with a cache on disk and without the global interpreter lock.
 
 To decide whether a cached kernel is valid, numba looks only at the file of the *outermost* function. After an edit of a rule, an
 old loop would still be used. So the name of the cache folder contains a digest of all sources of the package.
@@ -48,9 +48,9 @@ def compiled(function: Function, **options: Any) -> Function:
     """Compile `function` at its first call, and keep the machine code on disk for later processes.
 
     The function must not create arrays (np.zeros, fancy indexing, assignment to a slice). It may only read and write elements of
-    its arguments.
+    its arguments. `options` are more of numba's.
     """
-    options |= OPTIONS
+    options = OPTIONS | options
     before = config.CACHE_DIR
     try:
         CACHE.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ FALL = 10_000.0  # steps after which the share of explorations begins to fall
 FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, where that is more
 SHARE_TO_FIND = 0.9  # where the share of explorations stays while all rewards were the same
 WAY_BACK = 2.0  # length of the way back from an exploration, in lengths of the exploration
-SHORTEST_WAY_BACK = 10.0  # steps: what one action costs may come later
+SHORTEST_WAY_BACK = 10.0  # steps, where few steps explore: what one action costs may come later
 MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action outside of explorations
 FALL_OF_TRIES = 2.0  # how fast that chance falls with the visits of a state
 MORE_TRIES = 10.0  # how many times as often an action is tried that may be the best
@@ -50,14 +50,14 @@ def chance_of_a_try(visits: Any, least: Any) -> Any:
 
 @inlined
 def way_back(length: Any, share: Any) -> Any:
-    """Steps after an exploration whose rewards still belong to it, since it may have left the agent far away. While most steps
-    explore they are few, so that enough of the others are left."""
+    """Steps after an exploration, or a try, whose rewards still belong to it, since it may have left the agent far away. While most
+    steps explore they are few, so that enough of the others are left."""
     return int(max(SHORTEST_WAY_BACK, WAY_BACK * length) * (1.0 - share))
 
 
 @inlined
 def is_usual(table: Any) -> Any:
-    """Whether this step belongs neither to an exploration nor to the way back from one."""
+    """Whether this step belongs neither to an exploration or a try, nor to the way back from one."""
     return table.mood[EXPLORING] == 0
 
 

@@ -141,7 +141,8 @@ PARTS = {
     ),
     "defaults": Part(
         title="Defaults",
-        about="Beyond the paper: what an agent with no setting but the rule reaches in 23 finite worlds with exact answers, "
+        about="Beyond the paper: what an agent with no setting but the rule reaches in "
+        f"{len(defaults.WORLDS)} finite worlds with exact answers, "
         "with the paper's settings and with our defaults.",
         figures=defaults_figures.FIGURES,
         claims=defaults.claims,

@@ -284,8 +284,7 @@ class Agent(ABC):
 
     @property
     def earned_reward(self) -> float:
-        """The mean reward per step of late, in the last third to two thirds of the agent's steps, explorations apart; NaN before
-        the first."""
+        """The mean reward per step of late: that of `reward_distribution`, with the same steps; NaN before the first."""
         values, counts = atoms(self._record.sketch)
         return float(values @ (counts / counts.sum())) if counts.size else math.nan
 
@@ -293,7 +292,8 @@ class Agent(ABC):
     def reward_distribution(self) -> Distribution:
         """The distribution of the reward per step that the agent earned of late, with its number of steps and its standard errors.
 
-        It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Up to
+        It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Of a
+        curious agent, explorations and the way back from them do not count, nor do tries with the few steps after them. Up to
         1024 distinct rewards are counted exactly. Of more, the tails are the finest. Before the first step there is none: a
         ValueError says so.
         """

@@ -177,8 +177,8 @@ def perishable_stock(
 ) -> FiniteMDP:
     """Stock that spoils after three days; state = (units one day old) · (most + 1) + (units two days old), action = fresh units.
 
-    It is here because what is good today depends on the age of the stock, and as a world that took no part in any choice. At most
-    `most` units are ordered per day, and arrive at once. The demand is a Poisson number, cut at three times its mean, and takes the
+    It is here because what is good today depends on the age of the stock. At most `most` units are ordered per day, and arrive at
+    once. The demand is a Poisson number, cut at three times its mean, and takes the
     oldest units first. Then units of the third day are thrown away. The reward is `price` per unit sold, less `unit_cost` per unit
     ordered, `waste_cost` per unit thrown away and `lost_sale_cost` per unit of demand not met. Initially the stock is empty.
     """

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from perstep.figures import style
 from perstep.figures.paper_figure import PaperFigure, by_name
-from perstep.studies.defaults import GROUPS, LEAST_D2, LEAST_OTHERS, RULES, all_worlds
+from perstep.studies.defaults import GROUPS, LEAST_D2, LEAST_OTHERS, RULES, WORLDS, all_worlds
 from perstep.studies.results import Results
 
 LEFT_END = -0.1  # lower scores are drawn as an arrow here
@@ -73,8 +73,9 @@ FIGURES = by_name(
     PaperFigure(
         name="defaults",
         caption=(
-            "Agents with no setting but the rule in 23 finite worlds: the score of the greedy policy after learning, one dot "
-            "per run; an arrow stands for a score below the axis. 0 is the uniformly random policy and 1 the optimum.",
+            f"Agents with no setting but the rule in {len(WORLDS)} finite worlds: the score of the greedy policy after "
+            "learning, one dot per run; an arrow stands for a score below the axis. 0 is the uniformly random policy and 1 the "
+            "optimum.",
             "The paper names all settings of its studies, and does not claim that they suit other worlds. Dotted is what we claim "
             "of our defaults.",
         ),

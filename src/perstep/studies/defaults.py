@@ -132,6 +132,8 @@ WORLDS = {
         "Routing": routing,
         "FrozenLake 10x10": partial(_from_gymnasium, "FrozenLake-v1", map_seed=7),
         "Taxi in rain": partial(_from_gymnasium, "Taxi-v4", is_rainy=True),
+        "Catch": catch,
+        "Criss-cross": criss_cross,
     }),
     **_worlds(SEEN, {
         "Red-pill": red_pill_blue_pill,
@@ -151,8 +153,6 @@ WORLDS = {
         "Busy queue": partial(service_queue, 30, arrival=0.45, holding_cost=2.0),
         "Maintenance 20": partial(maintenance, 20, wear=0.4),
         "FrozenLake dry": partial(_from_gymnasium, "FrozenLake8x8-v1", is_slippery=False),
-        "Catch": catch,
-        "Criss-cross": criss_cross,
     }),
     **_worlds(NEW, {
         "Admission control": admission_control,
