@@ -230,14 +230,18 @@ def _untried(agent: Agent) -> Iterator[Doubt]:
     visits = getattr(agent, "visits", None)
     if visits is None or visits.ndim != 2:
         return
-    met = visits[visits.sum(axis=1) > 0]
-    missing = int((met == 0).any(axis=1).sum())
-    often = met[(met == 0).any(axis=1)].sum(axis=1)
+    untried, met = visits == 0, visits.sum(axis=1) > 0
+    if agent.mdp is not None and agent.mdp.allowed is not None:
+        untried &= agent.mdp.allowed
+    lacking = met & untried.any(axis=1)
+    missing, often = int(lacking.sum()), visits[lacking].sum(axis=1)
+    curious = getattr(agent.config, "exploration", "") == "curiosity"
+    advice = "Learn longer." if curious else "Explore more: exploration='curiosity', or a larger epsilon."
     if missing and often.max(initial=0) > 100 * visits.shape[1]:
         yield Doubt(
             "untried",
-            f"In {missing:,} of {len(met):,} states that were met, one of them {int(often.max()):,} times, an action was never "
-            "tried, so its value is a guess. Explore more: exploration='curiosity', or a larger epsilon.",
+            f"In {missing:,} of {int(met.sum()):,} states that were met, one of them {int(often.max()):,} times, an action was "
+            f"never tried, so its value is a guess. {advice}",
         )
 
 

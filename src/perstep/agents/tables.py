@@ -104,7 +104,17 @@ class TabularAgent(Agent):
     def policy(self, deterministic: bool = False) -> Floats:
         """Probabilities of the actions in every state, (S, A), as the agent behaves, explorations of a curious one apart; with
         `deterministic`, without chance."""
-        return self._chances(slice(None), deterministic)
+        if not isinstance(deterministic, bool):
+            raise TypeError(
+                f"policy() of a table is that of all states, and takes deterministic=True or False, got {deterministic!r}. For one "
+                "state, take its row: policy()[number]; or predict(state) for its action."
+            )
+        return self._allowed_chances(slice(None), deterministic)
+
+    def _allowed_chances(self, states: Any, deterministic: bool) -> Floats:
+        """As `_chances`, without actions that a state does not have."""
+        rows = self._chances(states, deterministic)
+        return rows if self.mdp is None else self.mdp.only_allowed(rows, states)
 
     def frame(self) -> polars.DataFrame:
         """What was learnt, one row for each state: its number, its visits, the best action (for Q), and the values."""
@@ -120,7 +130,9 @@ class TabularAgent(Agent):
         actions = getattr(self.mdp, "actions", range(self.num_actions))
         if len({str(name) for name in actions}) < len(actions):  # names that are the same as text, such as 1 and "1"
             actions = range(self.num_actions)
-        best = scores.argmax(axis=1)
+        best = self.policy(deterministic=True).argmax(axis=1)
+        if self.mdp is not None and self.mdp.allowed is not None:
+            scores = np.where(self.mdp.allowed, scores, np.nan)
         columns["action"] = best if isinstance(actions, range) else [str(actions[a]) for a in best]
         return polars.DataFrame({**columns, **{f"value_{name}": scores[:, a] for a, name in enumerate(actions)}})
 
@@ -143,7 +155,7 @@ class TabularAgent(Agent):
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
         numbers = self._states.number(observation)
-        rows = self._chances(numbers.ravel(), deterministic)  # (batch, A)
+        rows = self._allowed_chances(numbers.ravel(), deterministic)  # (batch, A)
         if deterministic:
             chosen = rows.argmax(axis=1)
         else:
@@ -238,7 +250,7 @@ class TabularAgent(Agent):
 
     def _numberings(self) -> tuple[Numbering, Numbering]:
         if self.mdp is not None:
-            return Numbering.of(self.mdp.num_states), Numbering.of(self.mdp.num_actions)
+            return Numbering.named(self.mdp.states), Numbering.named(self.mdp.actions)
         if (absent := self._opened.absent) is not None:
             return Numbering.from_json(absent.spaces["states"]), Numbering.from_json(absent.spaces["actions"])
         env = self._opened.env

@@ -203,6 +203,7 @@ class FiniteMDP:
             "sd": self.outcomes.sd,
             "cap": np.array([self.outcomes.cap]),
             "initial": self.initial,
+            **({} if self.allowed is None else {"allowed": self.allowed}),
         }
 
     @classmethod
@@ -216,7 +217,19 @@ class FiniteMDP:
             )
         probability, next_state, mean, sd = (arrays[key] for key in expected[:4])
         cap = float(np.asarray(arrays["cap"]).item())
-        return cls.from_outcomes(probability, next_state, mean, sd, cap, initial=arrays["initial"], name=name)
+        mdp = cls.from_outcomes(probability, next_state, mean, sd, cap, initial=arrays["initial"], name=name)
+        if (allowed := arrays.get("allowed")) is not None:
+            if (
+                allowed.dtype != np.bool_
+                or allowed.shape != (mdp.num_states, mdp.num_actions)
+                or not allowed.any(1).all()
+            ):
+                raise ValueError(
+                    f"allowed must be truth values of shape ({mdp.num_states}, {mdp.num_actions}), with an action in each state; "
+                    f"got {allowed.dtype} of shape {allowed.shape}. Store what to_arrays() returns."
+                )
+            mdp.allowed = allowed
+        return mdp
 
     @property
     def num_states(self) -> int:
@@ -293,6 +306,16 @@ class FiniteMDP:
             return solution
         chosen = self.allowed[np.arange(self.num_states), solution.policy]
         return replace(solution, policy=np.where(chosen, solution.policy, self.allowed.argmax(axis=1)))
+
+    def only_allowed(self, chances: Floats, states: Any = slice(None)) -> Floats:
+        """Probabilities of actions (…, A) in some states without those that a state does not have: what they do, the first allowed
+        one does."""
+        if self.allowed is None:
+            return chances
+        has = self.allowed[states]
+        kept = np.where(has, chances, 0.0)
+        kept[np.arange(len(kept)), has.argmax(axis=1)] += np.where(has, 0.0, chances).sum(axis=1)
+        return kept
 
     def policy_frame(self, policy: Policy) -> polars.DataFrame:
         """A deterministic policy as a table with names, to print or to write as CSV or Parquet.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,11 +25,26 @@ class Numbering:
     """The kind of space: one of KINDS."""
     keys: tuple[str, ...] = ()
     """The keys of a Dict, in order."""
+    names: Sequence[Hashable] = field(default=(), compare=False, repr=False)
+    """Names of the points 0 … N−1, where they have some. A text or a tuple may stand for the number."""
 
     @classmethod
-    def of(cls, count: int) -> Numbering:
-        """The space of the integers 0 … count − 1, each of which is its own number."""
-        return cls((count,), (0,), "Discrete")
+    def named(cls, names: Sequence[Hashable]) -> Numbering:
+        """The space of the integers 0 … N − 1, each of which is its own number, with the names of all; a range for none."""
+        return cls((len(names),), (0,), "Discrete", names=() if isinstance(names, range) else names)
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {name: number for number, name in enumerate(self.names) if isinstance(name, str | tuple)}
+
+    def _by_name(self, point: Any) -> int | None:
+        """The number of a point that is given by its name; None for anything else."""
+        if not self.names or not isinstance(point, str | tuple):
+            return None
+        try:
+            return self._numbers.get(point)
+        except TypeError:  # a tuple of arrays, which is no name
+            return None
 
     def to_json(self) -> dict[str, Any]:
         """The numbering as plain values, for a JSON file."""
@@ -66,6 +83,8 @@ class Numbering:
 
     def number(self, point: Any) -> NDArray[np.int64]:
         """The number of a point, or the numbers of a batch of points."""
+        if (named := self._by_name(point)) is not None:
+            return np.asarray(named, np.int64)
         try:
             parts = [np.asarray(part) for part in self._parts(point)]
             if not all(part.dtype.kind in "biu" for part in parts):
@@ -73,6 +92,10 @@ class Numbering:
             shifted = tuple(part.astype(np.int64) - start for part, start in zip(parts, self.starts, strict=True))
             return np.asarray(np.ravel_multi_index(shifted, self.sizes), np.int64)
         except (ValueError, TypeError, KeyError, IndexError) as error:
+            if self.names:
+                raise ValueError(
+                    f"Expected a number from 0 to {self.count - 1} or a name, such as {self.names[0]!r}, got {point!r}."
+                ) from error
             raise ValueError(
                 f"Expected a point of the {self.kind} space of sizes {self.sizes} that starts at {self.starts}, got {point!r}. "
                 "Give an observation or action of this world; if the world itself returned it, correct the spaces of the world."

@@ -1,0 +1,115 @@
+"""Tables in worlds whose states and actions have names, and whose states do not all have the same actions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import perstep
+from perstep.environments import FiniteMDP
+
+pytestmark = pytest.mark.defaults
+
+
+class Machine(NamedTuple):
+    wear: int
+    broken: bool
+
+
+def actions(state: Machine) -> list[str]:
+    return ["repair"] if state.broken else ["run", "service"]
+
+
+def outcomes(state: Machine, action: str) -> list[tuple[float, Machine, float]]:
+    if action == "run":
+        worn = Machine(min(state.wear + 1, 3), False)
+        return [
+            (0.8, worn, 10.0),
+            (0.2 * state.wear / 3, Machine(0, True), 0.0),
+            (0.2 * (1 - state.wear / 3), worn, 8.0),
+        ]
+    return [(1.0, Machine(0, False), -40.0 if action == "repair" else -5.0)]
+
+
+@pytest.fixture(scope="module")
+def mdp() -> FiniteMDP:
+    return FiniteMDP.from_function(Machine(0, False), actions, outcomes)
+
+
+@pytest.fixture(scope="module")
+def agent(mdp: FiniteMDP) -> perstep.QLearning:
+    return perstep.QLearning(mdp, rule="d2", preset="steady", seed=0).learn(50_000)
+
+
+@pytest.mark.parametrize("settings", [{}, {"preset": "paper", "epsilon": 0.3}], ids=["defaults", "paper"])
+def test_no_action_is_chosen_that_a_state_does_not_have(mdp, settings):
+    agent = perstep.QLearning(mdp, rule="d2", seed=0, **settings).learn(5_000)
+    for deterministic in (False, True):
+        policy = agent.policy(deterministic=deterministic)
+        assert not policy[~mdp.allowed].any()
+        np.testing.assert_allclose(policy.sum(axis=1), 1.0)
+        for state in range(mdp.num_states):
+            action, _ = agent.predict(state, deterministic=deterministic)
+            assert mdp.allowed[state, action]
+    names = dict(zip(agent.frame()["name"], agent.frame()["action"], strict=True))
+    assert names[str(Machine(0, True))] == "repair"
+    assert np.isnan(agent.frame()["value_repair"][mdp.states.index(Machine(0, False))])
+    assert "repair" not in {action for name, action in names.items() if "False" in name}
+
+
+def test_the_policy_earns_what_it_did_with_the_actions_that_do_the_same(mdp, agent):
+    plain = agent._chances(slice(None), True)
+    assert mdp.evaluate(plain).average_reward == mdp.evaluate(agent.policy(deterministic=True)).average_reward
+    best = mdp.solve().average_reward
+    assert mdp.evaluate(agent.policy(deterministic=True)).average_reward == pytest.approx(best, abs=0.05)
+
+
+def test_a_state_and_an_action_may_be_given_by_name(mdp, agent):
+    broken = Machine(0, True)
+    number = mdp.states.index(broken)
+    assert agent.predict(broken) == agent.predict(number) == (mdp.actions.index("repair"), None)
+    assert agent.action_values(broken).tolist() == agent.action_values(number).tolist()
+    by_number = agent.forecast(10, observation=number, action=mdp.actions.index("repair"))
+    assert agent.forecast(10, observation=broken, action="repair").mean == by_number.mean
+    np.testing.assert_array_equal(agent.predict([number, number])[0], [mdp.actions.index("repair")] * 2)
+
+
+@pytest.mark.parametrize("given", ["nobody", Machine(99, False), (np.zeros(2), 1), mdp, 99])
+def test_another_name_is_refused_with_one_that_is_known(agent, given):
+    with pytest.raises(
+        ValueError, match=r"a number from 0 to \d or a name, such as Machine\(wear=0, broken=False\), got"
+    ):
+        agent.predict(given)
+
+
+def test_the_policy_of_one_state_is_told_to_be_a_row(agent):
+    with pytest.raises(TypeError, match="For one state, take its row"):
+        agent.policy(Machine(0, True))
+
+
+def test_a_loaded_agent_knows_the_actions_of_each_state(mdp, agent, tmp_path):
+    agent.save(tmp_path / "agent.safetensors")
+    again = perstep.load(tmp_path / "agent.safetensors")
+    np.testing.assert_array_equal(again.mdp.allowed, mdp.allowed)
+    np.testing.assert_array_equal(again.policy(), agent.policy())
+    assert again.predict((0, True)) == agent.predict((0, True))
+
+
+@pytest.mark.parametrize(
+    "allowed", [np.ones((2, 3), bool), np.ones((5, 3)), np.zeros((5, 3), bool)], ids=["shape", "numbers", "none"]
+)
+def test_a_stored_world_with_other_actions_is_refused(mdp, allowed):
+    assert mdp.num_states == 5
+    with pytest.raises(ValueError, match=r"allowed must be truth values of shape \(5, 3\)"):
+        FiniteMDP.from_arrays({**mdp.to_arrays(), "allowed": allowed})
+
+
+def test_an_action_that_a_state_does_not_have_is_not_one_that_was_never_tried(mdp):
+    agent = perstep.QLearning(mdp, rule="d2", seed=0).learn(20_000)
+    agent._run.table.visits[~mdp.allowed] = 0
+    assert "untried" not in {doubt.name for doubt in agent.check()}
+    agent._run.table.visits[mdp.states.index(Machine(0, False)), mdp.actions.index("service")] = 0
+    (doubt,) = (doubt for doubt in agent.check() if doubt.name == "untried")
+    assert "Learn longer." in str(doubt)
