@@ -4,6 +4,7 @@ everything public is in the reference."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import perstep
+from perstep.config.tables import QLearningConfig, TDLearningConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
@@ -101,3 +103,9 @@ def test_every_cell_about_us_has_its_test() -> None:
     for file, test in named:
         text = (DOCS.parent / file).read_text()
         assert not test or f"def {test}(" in text, f"{file} has no {test}"
+
+
+def test_every_setting_of_a_table_is_on_its_page() -> None:
+    page = (DOCS / "learners" / "tables.md").read_text(encoding="utf-8")
+    settings = {field.name for config in (QLearningConfig, TDLearningConfig) for field in dataclasses.fields(config)}
+    assert settings - {"preset"} <= set(re.findall(r"`(\w+)`", page))
