@@ -84,6 +84,15 @@ def test_another_name_is_refused_with_one_that_is_known(agent, given):
         agent.predict(given)
 
 
+def test_an_agent_is_no_policy_and_a_text_no_list_of_actions(mdp, agent):
+    with pytest.raises(TypeError, match=r"got QLearning\(.*Give agent\.policy\(\)\."):
+        mdp.evaluate(agent)
+    with pytest.raises(
+        TypeError, match="actions must be a list of actions, or a function from a state to its actions, got 'go'"
+    ):
+        FiniteMDP.from_function(0, "go", lambda state, action: [(1.0, 0, 1.0)])
+
+
 def test_the_policy_of_one_state_is_told_to_be_a_row(agent):
     with pytest.raises(TypeError, match="For one state, take its row"):
         agent.policy(Machine(0, True))

@@ -117,7 +117,8 @@ def from_function(
         raise TypeError(
             f"start must be a state, which can be a key of a dict, or a dict from states to probabilities, got {start!r}."
         )
-    if not callable(actions) and not (isinstance(actions, Iterable) and len(list(actions))):
+    listed = isinstance(actions, Iterable) and not isinstance(actions, str | bytes)
+    if not callable(actions) and not (listed and len(list(actions))):
         raise TypeError(
             f"actions must be a list of actions, or a function from a state to its actions, got {actions!r}."
         )
@@ -233,7 +234,8 @@ def _model(
     if not allowed.any(axis=0).all():
         a = int((~allowed.any(axis=0)).argmax())
         raise ValueError(
-            f"Action {a if actions is None else repr(actions[a])} is not allowed in any state: all its rows are 0. Leave it out."
+            f"Action {a if actions is None else repr(actions[a])} is not allowed in any state: it has no outcome anywhere (in a "
+            "matrix, all its rows are 0). Leave it out."
         )
     if not allowed.any(axis=1).all():
         s = int((~allowed.any(axis=1)).argmax())

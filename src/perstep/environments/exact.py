@@ -285,6 +285,10 @@ def policy_probabilities(policy: Policy, num_states: int, num_actions: int, epsi
     else:
         given = np.asarray(policy)
     if given.shape not in ((num_states,), (num_states, num_actions)):
+        if callable(getattr(policy, "policy", None)):
+            raise TypeError(
+                f"A policy must be actions, probabilities or a function, got {policy!r}. Give agent.policy()."
+            )
         raise ValueError(
             f"A policy must be actions of shape ({num_states},), probabilities of shape ({num_states}, {num_actions}) or a "
             f"function of the state; got shape {given.shape}. Give one entry for each of the {num_states} states."
