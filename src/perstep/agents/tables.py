@@ -104,7 +104,7 @@ class TabularAgent(Agent):
     def policy(self, deterministic: bool = False) -> Floats:
         """Probabilities of the actions in every state, (S, A), as the agent behaves, explorations of a curious one apart; with
         `deterministic`, without chance."""
-        if not isinstance(deterministic, bool):
+        if not isinstance(deterministic, bool | np.bool_):
             raise TypeError(
                 f"policy() of a table is that of all states, and takes deterministic=True or False, got {deterministic!r}. For one "
                 "state, take its row: policy()[number]; or predict(state) for its action."

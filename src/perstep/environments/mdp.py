@@ -304,8 +304,7 @@ class FiniteMDP:
         """The solution with a policy that names an action which is allowed, where it names one that only does the same."""
         if self.allowed is None:
             return solution
-        chosen = self.allowed[np.arange(self.num_states), solution.policy]
-        return replace(solution, policy=np.where(chosen, solution.policy, self.allowed.argmax(axis=1)))
+        return replace(solution, policy=self.only_allowed(np.eye(self.num_actions)[solution.policy]).argmax(axis=1))
 
     def only_allowed(self, chances: Floats, states: Any = slice(None)) -> Floats:
         """Probabilities of actions (…, A) in some states without those that a state does not have: what they do, the first allowed
