@@ -45,8 +45,7 @@ def test_the_actor_critic_learns_games_untuned(rule, world, num_steps, least):
     [("CartPole-v1", 50_000, 300), ("MountainCar-v0", 100_000, -150), ("Acrobot-v1", 100_000, -150)],
 )
 def test_tile_q_learns_games_untuned(rule, world, num_steps, least):
-    for seed in range(2):
-        assert game_return(perstep.TileQ(world, rule=rule, seed=seed), num_steps) > least
+    assert game_return(perstep.TileQ(world, rule=rule, seed=0), num_steps) > least
 
 
 @pytest.mark.parametrize("rule", RULES)

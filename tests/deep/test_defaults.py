@@ -62,7 +62,7 @@ def learnt(env, steps=500, **settings):
 # ------------------------------------------------------------------------------------------------------------ learning
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", ["d2", "d3"])  # the values of d2 are those of differential
 def test_cart_pole_is_learnt_untuned(rule):
     agent = perstep.DeepQ("CartPole-v1", rule=rule, seed=0, threads=1, device="cpu").learn(STEPS)
     assert agent.evaluate(2000, deterministic=True, seed=1).episode_returns.mean() >= 150

@@ -317,7 +317,7 @@ def test_kills_at_random_moments_lose_and_repeat_nothing(tmp_path):
     subprocess.run([*words, str(tmp_path / "whole")], env=environment, check=True, capture_output=True)
     chance, first_seen, kills = np.random.default_rng(5), {}, 0
     folder = tmp_path / "killed"
-    for _ in range(10):
+    for _ in range(6):
         goal = len(first_seen) + int(chance.integers(0, 5))
         with subprocess.Popen(
             [*words, str(folder)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -330,7 +330,7 @@ def test_kills_at_random_moments_lose_and_repeat_nothing(tmp_path):
         for path in folder.rglob("*.parquet"):
             first_seen.setdefault(path, path.stat().st_mtime_ns)
     done = subprocess.run([*words, str(folder)], env=environment, check=True, capture_output=True, text=True)
-    assert kills >= 5
+    assert kills >= 3
     assert 0 < len(first_seen) < 48  # so that there was something to keep, and something left
     assert f"ran {48 - len(first_seen)} configurations" in done.stdout
     assert all(path.stat().st_mtime_ns == made for path, made in first_seen.items())  # none was made again
