@@ -122,3 +122,49 @@ def test_an_action_that_a_state_does_not_have_is_not_one_that_was_never_tried(md
     agent._run.table.visits[mdp.states.index(Machine(0, False)), mdp.actions.index("service")] = 0
     (doubt,) = (doubt for doubt in agent.check() if doubt.name == "untried")
     assert "Learn longer." in str(doubt)
+
+
+def careful(state: Machine) -> str:
+    if state.broken:
+        return "repair"
+    return "service" if state.wear > 1 else "run"
+
+
+def test_a_policy_may_speak_in_names(mdp):
+    numbers = [mdp.actions.index(careful(state)) for state in mdp.states]
+    exact = mdp.evaluate(numbers)
+    for policy in (careful, {state: careful(state) for state in mdp.states}, [careful(state) for state in mdp.states]):
+        assert mdp.evaluate(policy).average_reward == exact.average_reward
+        assert mdp.policy_frame(policy).equals(mdp.policy_frame(numbers))
+        np.testing.assert_array_equal(perstep.TDLearning(mdp, policy).policy(), exact.policy)
+    odds = mdp.evaluate(lambda state: [0.0, 0.0, 1.0] if state.broken else (0.5, 0.5, 0.0))
+    assert odds.policy[mdp.states.index(Machine(1, False))].tolist() == [0.5, 0.5, 0.0]
+
+
+def test_a_start_may_be_named(mdp):
+    number = mdp.states.index(Machine(3, False))
+    by_name, by_number = mdp.evaluate(careful, start=Machine(3, False)), mdp.evaluate(careful, start=number)
+    np.testing.assert_array_equal(by_name.state_values, by_number.state_values)
+    assert (
+        by_name.forecast(10, start=(3, False), action="run").mean == by_name.forecast(10, start=number, action=0).mean
+    )
+    assert by_name.return_distribution(10, (3, False), "run").mean == by_name.return_distribution(10, number, 0).mean
+
+
+def test_names_that_are_not_known_are_named(mdp):
+    for wrong, told in (
+        (lambda: mdp.evaluate({Machine(0, False): "run"}), r"none for 4 of them, such as Machine\(wear=1"),
+        (lambda: mdp.evaluate(lambda state: "walk"), "a name, such as 'run', got 'walk'"),
+        (lambda: mdp.evaluate(careful, start="home"), "a name, such as Machine.*got 'home'"),
+        (lambda: mdp.evaluate(careful, start=(9, False)), "start must be a state from 0 to 4 or its name"),
+        (lambda: mdp.evaluate(careful).forecast(10, action="walk"), "got 'walk'"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            wrong()
+
+
+def test_named_entries_are_kept_in_a_file(agent, mdp, tmp_path):
+    agent.save(tmp_path / "agent.safetensors")
+    loaded = perstep.load(tmp_path / "agent.safetensors").mdp
+    assert list(loaded.states) == list(mdp.states)
+    assert loaded.policy_frame(careful).equals(mdp.policy_frame(careful))

@@ -363,7 +363,7 @@ def test_policy_in_its_three_forms() -> None:
         (lambda: RING.evaluate(np.array([0, "left", 1], object)), "of numbers, .* got 'left'"),
         (lambda: RING.evaluate([0, 0, 0], epsilon=1.5), "from 0 to 1, got 1.5"),
         (lambda: RING.evaluate([0, 0, 0], start=3), "start must be a state from 0 to 2 .* got 3"),
-        (lambda: RING.evaluate([0, 0, 0], start=[0.5, 0.5]), r"shape \(3,\), got shape \(2,\)"),
+        (lambda: RING.evaluate([0, 0, 0], start=[0.5, 0.5]), r"a distribution over the 3 states, got \[0.5, 0.5\]"),
         (lambda: RING.optimality_gap(np.zeros((2, 3))), r"shape \(3, 2\), got shape \(2, 3\)"),
         (lambda: RING.optimality_gap(np.full((3, 2), np.nan)), "must be finite .* smaller step size"),
         (lambda: RING.optimality_gap([[0, np.inf], [0, 0], [0, 0]]), "must be finite"),

@@ -22,6 +22,7 @@ from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
+from perstep.environments.names import Names
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight, with_slow_gain
 from perstep.interaction import finite_worlds
@@ -405,7 +406,7 @@ class TDLearning(TabularAgent):
     """Prediction: the average reward, its distribution and the values of a given policy (Alg. 3, 7; Wan et al. 2021).
 
     `policy`: actions (S,), probabilities (S, A), or a function of the observation that returns either an action or the
-    probabilities of all actions.
+    probabilities of all actions. In a `FiniteMDP` whose states have names, a function of the name.
     """
 
     Config = TDLearningConfig
@@ -415,6 +416,8 @@ class TDLearning(TabularAgent):
     def __init__(self, env: World | Absent, policy: ArrayLike | Callable[[Any], Any], **settings: Any) -> None:
         super().__init__(env, TDLearningConfig.of(settings))
         given: Any = (lambda state: policy(self._states.point(state))) if callable(policy) else policy
+        if self.mdp is not None:
+            given = Names(self.mdp.states, self.mdp.actions).policy(policy)
         self._policy = policy_probabilities(given, self.num_states, self.num_actions)
         self._behaviour = Behaviour(0.0, GREEDY, self._policy)
 

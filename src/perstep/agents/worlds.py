@@ -9,6 +9,7 @@ import math
 import re
 import sys
 import warnings
+from collections import namedtuple
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -183,6 +184,7 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
             "kind": "mdp",
             "name": opened.mdp.name,
             **{which: found for which, found in names.items() if found},
+            **({"fields": fields} if names["states"] and (fields := _fields(opened.mdp.states)) else {}),
         }
     if world is None:  # also for vector environments, whose state cannot be saved
         name = opened.absent.name if opened.absent else ""
@@ -262,6 +264,23 @@ def _named(names: Any, count: int) -> list[Any]:
     return [hashable(name) for name in names]
 
 
+def _fields(states: Any) -> list[str]:
+    """The names of the entries of all states, if these are named tuples of one kind."""
+    kind = type(states[0])
+    return list(getattr(kind, "_fields", ())) if all(type(state) is kind for state in states) else []
+
+
+def _with_fields(states: Any, fields: Any) -> list[Any]:
+    """The states as named tuples, for a file that may say anything: `namedtuple` refuses names that are no identifiers."""
+    if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
+        raise ValueError(f"names of entries must be texts, got {str(fields)[:100]}")
+    if not all(isinstance(state, tuple) and len(state) == len(fields) for state in states):
+        raise ValueError(f"each state must have the {len(fields)} entries {', '.join(fields)[:100]}")
+    make: Any = namedtuple  # for mypy, whose names of entries are constants
+    kind = make("State", fields)
+    return [kind(*state) for state in states]
+
+
 def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
     """The world of a saved agent, as far as the file alone describes it."""
     import gymnasium
@@ -273,6 +292,8 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
             for which in NAMED:
                 if which in about:
                     setattr(mdp, which, _named(about[which], len(getattr(mdp, which))))
+            if "fields" in about:
+                mdp.states = _with_fields(mdp.states, about["fields"])
             return mdp
         except (KeyError, ValueError, IndexError, RecursionError) as error:
             raise BadFile(f"The file's MDP is damaged: {error}") from error

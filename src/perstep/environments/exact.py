@@ -8,11 +8,11 @@ gives the differential values. Control needs a communicating MDP; policy iterati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Union, final
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from perstep.environments.horizon_returns import (
     return_variances,
     state_transitions,
 )
+from perstep.environments.names import Names
 from perstep.environments.outcomes import Outcomes, expected_rewards, normalised_initial, numbers, transition_matrix
 from perstep.environments.reward_sums import centred_rewards, simulated_sums, sum_moments
 from perstep.environments.sweeps import backup, relax, settle
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
-Policy = Union[ArrayLike, Callable[[int], Any], "Solution"]
-"""Actions (S,), probabilities (S, A), a function from a state to an action or to probabilities (A,), or a solution."""
+Policy = Union[ArrayLike, Callable[[Any], Any], Mapping[Hashable, Any], "Solution"]
+"""Actions (S,), probabilities (S, A), a function from a state to an action or to probabilities (A,), the same as a dictionary, or a
+solution. Where states and actions have names, these."""
 
 DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
 THIN_UP_TO = (
@@ -93,6 +95,10 @@ class NotCommunicating(_SeveralAnswers):
     """The MDP has parts that a policy can stay in and that do not communicate, so the optimum can depend on the first state."""
 
 
+Start: TypeAlias = Hashable | ArrayLike
+"""A state, by its number or its name, or a distribution (S,) over states."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class PolicyEvaluation:
@@ -112,6 +118,8 @@ class PolicyEvaluation:
     """The probability of each action in each state, including exploration. (S, A)"""
     outcomes: Outcomes = field(repr=False)
     """The world: what can follow each state and action."""
+    names: Names = field(repr=False)
+    """The names of its states and actions."""
 
     @cached_property
     def asymptotic_variance(self) -> float:
@@ -128,8 +136,8 @@ class PolicyEvaluation:
     def forecast(
         self,
         num_steps: int,
-        start: int | ArrayLike | None = None,
-        action: int | None = None,
+        start: Start | None = None,
+        action: Hashable = None,
         *,
         num_paths: int | None = None,
         seed: int = 0,
@@ -148,15 +156,14 @@ class PolicyEvaluation:
         seed = count("seed", seed, 0)
         num_states, num_actions = self.policy.shape
         counted = ~np.isnan(self.state_values)
-        first = self.stationary if start is None else _start_distribution(start, num_states)
+        first = self.stationary if start is None else _start_distribution(self.names.state(start), num_states)
         if (first[~counted] > 0.0).any():
             raise ValueError(
                 f"start must be a state that was evaluated, got state {int(((first > 0.0) & ~counted).argmax())}, from which the "
                 "policy was not. Give evaluate the same start."
             )
-        if action is not None:
-            self._check_action(action)
-        choice = self.policy if action is None else np.eye(num_actions)[[action] * num_states]
+        number = None if action is None else self._action_number(action)
+        choice = self.policy if number is None else np.eye(num_actions)[[number] * num_states]
         moments = sum_moments(
             self.outcomes,
             self.policy,
@@ -171,7 +178,7 @@ class PolicyEvaluation:
             return Forecast(steps, *moments)
         world = make_world(self.outcomes, first)
         samples = simulated_sums(
-            world, self.policy, -1 if action is None else action, steps, paths, make_generator(seed)
+            world, self.policy, -1 if number is None else number, steps, paths, make_generator(seed)
         )
         return Forecast(steps, *moments, samples=samples)
 
@@ -188,7 +195,7 @@ class PolicyEvaluation:
         return answer
 
     def return_distribution(
-        self, horizon: float, state: int, action: int | None = None, *, error: float = 0.01
+        self, horizon: float, state: Hashable, action: Hashable = None, *, error: float = 0.01
     ) -> Distribution:
         """The distribution of the differential return with a horizon: q(s, a) + Σ g^t δ_t, g = 1 − 1/horizon.
 
@@ -197,33 +204,30 @@ class PolicyEvaluation:
         """
         discount, error = _horizon_discount(horizon), number("error", error, 0.0, 1.0, above=True)
         counted = ~np.isnan(self.state_values)
-        if (
-            isinstance(state, bool | np.bool_)
-            or np.ndim(state)
-            or state not in range(counted.size)
-            or not counted[state]
-        ):
+        s = self.names.state(state)
+        if isinstance(s, bool | np.bool_) or np.ndim(s) or s not in range(counted.size) or not counted[s]:
             raise ValueError(f"state must be a state from 0 to {counted.size - 1} that was evaluated, got {state!r}.")
         if action is None:
-            value, nodes = self.state_values[state], counted
+            value, nodes = self.state_values[s], counted
             steps = state_transitions(self.outcomes, self.policy, self.average_reward, self.state_values, nodes)
-            node = int(np.count_nonzero(nodes[:state]))
+            node = int(np.count_nonzero(nodes[:s]))
         else:
-            self._check_action(action)
-            value, nodes = self.action_values[state, action], counted[:, None] & (self.policy > 0.0)
-            nodes[state, action] = True
+            a = self._action_number(action)
+            value, nodes = self.action_values[s, a], counted[:, None] & (self.policy > 0.0)
+            nodes[s, a] = True
             steps = pair_transitions(self.outcomes, self.policy, self.average_reward, self.action_values, nodes)
-            node = int(np.count_nonzero(nodes.ravel()[: state * nodes.shape[1] + action]))
+            node = int(np.count_nonzero(nodes.ravel()[: s * nodes.shape[1] + a]))
         variances = return_variances(steps, discount)
         if variances[node] <= ROUNDING * (1.0 + np.abs(steps.shift).max()) ** 2:
             return Distribution([1.0], [value])
         weights, places = return_distribution(steps, discount, node, variances, error)
         return Distribution(weights, value + places)
 
-    def _check_action(self, action: object) -> None:
-        num_actions = self.policy.shape[1]
-        if isinstance(action, bool) or action not in range(num_actions):
+    def _action_number(self, action: Hashable) -> int:
+        found, num_actions = self.names.action(action), self.policy.shape[1]
+        if isinstance(found, bool) or found not in range(num_actions):
             raise ValueError(f"action must be an integer from 0 to {num_actions - 1}, got {action!r}.")
+        return int(found)
 
 
 @final
@@ -470,7 +474,7 @@ def _krylov(
 
 
 def evaluate(
-    outcomes: Outcomes, policy: Floats, initial: Floats, start: int | ArrayLike | None = None
+    outcomes: Outcomes, policy: Floats, initial: Floats, start: Start | None = None, names: Names | None = None
 ) -> PolicyEvaluation:
     """Evaluate a policy (S, A). With `start`, a state or a distribution (S,), only the states reachable from it are evaluated.
 
@@ -478,8 +482,10 @@ def evaluate(
     from `initial`.
     """
     num_states, num_actions, _ = outcomes.probability.shape
+    names = Names(range(num_states), range(num_actions)) if names is None else names
     matrix, rewards = transition_matrix(outcomes), expected_rewards(outcomes)
     chain = _policy_chain(matrix, policy)
+    start = names.state(start)
     first = None if start is None else _start_distribution(start, num_states) > 0.0
     counted = np.ones(num_states, dtype=np.bool_) if first is None else reachable(chain, first)
     classes = closed_classes(_restricted(chain, counted))
@@ -488,10 +494,10 @@ def evaluate(
         classes = closed_classes(_restricted(chain, counted))
     if len(classes) > 1:
         members = [np.flatnonzero(counted)[each] for each in classes]
-        names, examples = _class_names(members), [int(each[0]) for each in members[:4]]
+        listed, examples = _class_names(members), [int(each[0]) for each in members[:4]]
         raise NotUnichain(
             "The policy's Markov chain must have one closed class of states, got "
-            f"{len(classes)} closed classes: {names}. The average reward depends on which of them is reached, and that depends on "
+            f"{len(classes)} closed classes: {listed}. The average reward depends on which of them is reached, and that depends on "
             + (
                 f"the first state. Give start={examples[0]}, for example, to evaluate the policy from one state, "
                 if first is None
@@ -508,7 +514,7 @@ def evaluate(
     action_values = rewards - gain + (matrix @ values).reshape(num_states, num_actions)
     action_values[~counted] = np.nan
     return PolicyEvaluation(
-        gain, stationary, values, action_values, limiting_rewards(outcomes, policy, stationary), policy, outcomes
+        gain, stationary, values, action_values, limiting_rewards(outcomes, policy, stationary), policy, outcomes, names
     )
 
 
@@ -541,14 +547,14 @@ def _horizon_discount(horizon: float) -> float:
     return 1.0 - 1.0 / number("horizon", horizon, 1.0, LONGEST_HORIZON)
 
 
-def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
+def _start_distribution(start: Any, num_states: int) -> Floats:
     """A state or a distribution over states as a distribution. (S,)"""
-    if np.ndim(start) == 1:
+    if np.shape(start) == (num_states,):
         return normalised_initial(start, num_states)
     if np.ndim(start) != 0 or start not in range(num_states):
         raise ValueError(
-            f"start must be a state from 0 to {num_states - 1} or a distribution over the {num_states} states, got "
-            f"{start!r}. Leave it out to evaluate every state."
+            f"start must be a state from 0 to {num_states - 1} or its name, or a distribution over the {num_states} "
+            f"states, got {start!r}. Leave it out to evaluate every state."
         )
     return np.asarray(np.arange(num_states) == start, dtype=np.float64)
 

@@ -20,6 +20,7 @@ from perstep.distribution import Floats
 from perstep.environments import building, exact, risk
 from perstep.environments.exact import NotCommunicating, NotUnichain, Policy, PolicyEvaluation, Solution
 from perstep.environments.finite_world import FiniteWorld, make_world
+from perstep.environments.names import Names
 from perstep.environments.outcomes import (
     PROBABILITY_TOLERANCE,
     Outcomes,
@@ -258,19 +259,19 @@ class FiniteMDP:
         """The MDP as arrays for compiled code."""
         return make_world(self.outcomes, self.initial)
 
-    def evaluate(
-        self, policy: Policy, *, epsilon: float = 0.0, start: int | ArrayLike | None = None
-    ) -> PolicyEvaluation:
+    def evaluate(self, policy: Policy, *, epsilon: float = 0.0, start: exact.Start | None = None) -> PolicyEvaluation:
         """The exact long-run average reward, values and reward distribution of a policy.
 
-        `policy` is actions (S,), probabilities (S, A) or a function of the state. With probability `epsilon` a random action
-        replaces that of the policy. With `start`, a state or a distribution (S,), only the states reachable from it are
-        evaluated; all others have the value NaN. Without `start` all states are evaluated. If the result would then depend on
-        the first state, only the states reachable from `initial` are. If it still does, raises `NotUnichain`.
+        `policy` is actions (S,), probabilities (S, A), or a function of the state or a dictionary from it; where states have
+        names, of its name, and texts may name actions. With probability `epsilon` a random action replaces that of the policy.
+        With `start`, a state or a distribution (S,), only the states reachable from it are evaluated; all others have the value
+        NaN. Without `start` all states are evaluated. If the result would then depend on the first state, only the states
+        reachable from `initial` are. If it still does, raises `NotUnichain`.
         """
-        table = exact.policy_probabilities(policy, self.num_states, self.num_actions, epsilon)
+        names = Names(self.states, self.actions)
+        table = exact.policy_probabilities(names.policy(policy), self.num_states, self.num_actions, epsilon)
         with self._naming_states():
-            return exact.evaluate(self.outcomes, table, self.initial, start)
+            return exact.evaluate(self.outcomes, table, self.initial, start, names)
 
     def solve(self, tolerance: float = exact.TOLERANCE, *, risk_level: float = 1.0) -> Solution:
         """The exact optimal average reward, a policy that attains it, and the interval within which that is proven.
@@ -321,7 +322,8 @@ class FiniteMDP:
 
         It has one row per state. A state that is a tuple has one column for each entry, named if it is a named tuple.
         """
-        table = exact.policy_probabilities(policy, self.num_states, self.num_actions)
+        given = Names(self.states, self.actions).policy(policy)
+        table = exact.policy_probabilities(given, self.num_states, self.num_actions)
         chosen = table.argmax(axis=1)
         if not (table[np.arange(self.num_states), chosen] == 1.0).all():
             raise ValueError(

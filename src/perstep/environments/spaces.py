@@ -37,7 +37,7 @@ class Numbering:
     def _numbers(self) -> dict[Hashable, int]:
         return {name: number for number, name in enumerate(self.names) if isinstance(name, str | tuple)}
 
-    def _by_name(self, point: Any) -> int | None:
+    def by_name(self, point: Any) -> int | None:
         """The number of a point that is given by its name; None for anything else."""
         if not self.names or not isinstance(point, str | tuple):
             return None
@@ -83,7 +83,7 @@ class Numbering:
 
     def number(self, point: Any) -> NDArray[np.int64]:
         """The number of a point, or the numbers of a batch of points."""
-        if (named := self._by_name(point)) is not None:
+        if (named := self.by_name(point)) is not None:
             return np.asarray(named, np.int64)
         try:
             parts = [np.asarray(part) for part in self._parts(point)]
