@@ -49,9 +49,19 @@ def no_block_sums() -> BlockSums:
     return BlockSums(np.zeros((2, 4, 0)), np.zeros(2, np.int64))
 
 
+def _late(rewards: Floats) -> Floats:
+    return rewards[rewards.size // 10 :]
+
+
+def sums_of(rewards: Floats, num_steps: int, most: int) -> Floats:
+    """Sums of consecutive rewards, at most so many, evenly spaced; like `block_sums_of` without the first tenth."""
+    windows = np.lib.stride_tricks.sliding_window_view(_late(rewards), num_steps)
+    return np.asarray(windows[:: -(-len(windows) // most)].sum(axis=1))
+
+
 def block_sums_of(rewards: Floats) -> BlockSums:
     """Those of rewards in their order, in one epoch. The first tenth is left out: the way from the start is not the long run."""
-    sums, k, blocks = new_block_sums(), 0, rewards[rewards.size // 10 :]
+    sums, k, blocks = new_block_sums(), 0, _late(rewards)
     while blocks.size:
         pairs = blocks[: blocks.size // 2 * 2].reshape(-1, 2)
         sums.levels[NOW, :WAITING, k] = blocks.size, blocks.sum(), (np.diff(pairs, axis=1) ** 2).sum()

@@ -201,3 +201,18 @@ def test_an_evaluation_forecasts_the_policy_as_it_is():
     truth = exact.forecast(1000)
     assert abs(found.mean - truth.mean) < 4 * found.mean_error
     assert found.variance == pytest.approx(truth.variance, rel=0.2)
+
+
+def test_an_evaluation_forecasts_few_steps_by_the_sums_it_has_seen():
+    """Nine steps in ten pay nothing and one pays 100: a normal band of ten steps would begin far below 0."""
+    pays = perstep.FiniteMDP.from_outcomes([[[0.9, 0.1]]], [[[0, 0]]], [[[0.0, 100.0]]])
+    evaluation = perstep.TDLearning(pays, [0], seed=1).evaluate(200_000)
+    found, truth = evaluation.forecast(10), pays.evaluate([0]).forecast(10)
+    assert found.samples is not None
+    assert 1_000 < found.samples.size <= 10_000
+    assert found.samples.min() == 0.0
+    assert found.mean == pytest.approx(truth.mean, abs=4 * found.mean_error)
+    for sum_so_far in (50.0, 150.0, 250.0):
+        assert found.cdf(sum_so_far) == pytest.approx(truth.cdf(sum_so_far), abs=0.02)
+    assert evaluation.forecast(101).samples is None
+    assert perstep.TDLearning(pays, [0], seed=1).evaluate(1_000).forecast(10).samples is None  # too few to see

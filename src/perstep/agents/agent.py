@@ -27,7 +27,7 @@ from perstep.agents.card import card
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
 from perstep.agents.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agents.worlds import Absent, describe, go_back, name_of_world, open_world
-from perstep.block_sums import BlockSums, block_sums_of, expected_sum, new_block_sums, no_block_sums
+from perstep.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
 from perstep.budget import claim
 from perstep.config import LearnerConfig, count
 from perstep.config.checks import whole
@@ -420,7 +420,7 @@ class Agent(ABC):
             returns,
             num_steps,
             self.config.risk_level,
-            block_sums_of(rewards),
+            rewards,
         )
 
     def forecast(self, num_steps: int, observation: Any = None, action: Any = None) -> Forecast:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.block_sums import BlockSums, block_sums_of, expected_sum
+from perstep.block_sums import FEWEST, block_sums_of, expected_sum, sums_of
 from perstep.config import count
 from perstep.distribution import Distribution
 from perstep.forecast import Forecast
 from perstep.recording import effective_number
 
 Floats = NDArray[np.float64]
+
+SEEN_STEPS = 100  # longer sums are taken as normal
+SEEN_SUMS = 10_000  # of a forecast, at most
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,8 @@ class Evaluation:
     """The number of steps taken."""
     risk_level: float = 1.0
     """τ of the agent."""
-    block_sums: BlockSums | None = field(default=None, repr=False, compare=False)
-    """How far sums of consecutive rewards vary; None if not all rewards were kept."""
+    rewards: Floats | None = field(default=None, repr=False, compare=False)
+    """All rewards in their order; None if not all were kept."""
 
     @property
     def objective(self) -> float:
@@ -49,21 +52,27 @@ class Evaluation:
         return f"{self.average_reward:.5g} ± {error:.2g} per step over {self.num_steps:,} steps{episodes}"
 
     def forecast(self, num_steps: int) -> Forecast:
-        """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation."""
+        """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation.
+
+        Sums of up to 100 rewards are those that were seen, since they may be far from normal; longer ones are taken as normal.
+        """
         num_steps = count("num_steps", num_steps, 1)
-        if self.block_sums is None:
+        if self.rewards is None:
             raise ValueError(
                 f"A forecast needs all rewards of the evaluation in their order, and of {self.num_steps:,} only a part was kept. "
                 "Evaluate for at most 1,000,000 steps."
             )
-        return Forecast(num_steps, *expected_sum(self.block_sums, num_steps))
+        seen = None
+        if num_steps <= SEEN_STEPS and self.rewards.size >= FEWEST * num_steps:
+            seen = sums_of(self.rewards, num_steps, SEEN_SUMS)
+        return Forecast(num_steps, *expected_sum(block_sums_of(self.rewards), num_steps), samples=seen)
 
     @classmethod
     def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:
         """From the sum of all rewards and those that were kept; places that were not filled are NaN."""
         rewards = kept[~np.isnan(kept)]
-        sums = block_sums_of(rewards) if rewards.size == num_steps else None
-        return cls(total / num_steps, distribution_in_order(rewards), returns, num_steps, block_sums=sums)
+        whole = rewards if rewards.size == num_steps else None
+        return cls(total / num_steps, distribution_in_order(rewards), returns, num_steps, rewards=whole)
 
 
 def distribution_in_order(rewards: Floats) -> Distribution:
