@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import perstep
+from perstep.agents import worlds
 from perstep.environments import FiniteMDP
 
 pytestmark = pytest.mark.defaults
@@ -133,7 +135,15 @@ def careful(state: Machine) -> str:
 def test_a_policy_may_speak_in_names(mdp):
     numbers = [mdp.actions.index(careful(state)) for state in mdp.states]
     exact = mdp.evaluate(numbers)
-    for policy in (careful, {state: careful(state) for state in mdp.states}, [careful(state) for state in mdp.states]):
+    listed = [careful(state) for state in mdp.states]
+    forms = (
+        careful,
+        dict(zip(mdp.states, listed, strict=True)),
+        listed,
+        np.array(listed),
+        mdp.policy_frame(careful)["action"],
+    )
+    for policy in forms:
         assert mdp.evaluate(policy).average_reward == exact.average_reward
         assert mdp.policy_frame(policy).equals(mdp.policy_frame(numbers))
         np.testing.assert_array_equal(perstep.TDLearning(mdp, policy).policy(), exact.policy)
@@ -151,13 +161,30 @@ def test_a_start_may_be_named(mdp):
     assert by_name.return_distribution(10, (3, False), "run").mean == by_name.return_distribution(10, number, 0).mean
 
 
-def test_names_that_are_not_known_are_named(mdp):
+def test_names_that_are_not_known_are_named(mdp, agent):
     for wrong, told in (
         (lambda: mdp.evaluate({Machine(0, False): "run"}), r"none for 4 of them, such as Machine\(wear=1"),
-        (lambda: mdp.evaluate(lambda state: "walk"), "a name, such as 'run', got 'walk'"),
-        (lambda: mdp.evaluate(careful, start="home"), "a name, such as Machine.*got 'home'"),
+        (
+            lambda: mdp.evaluate({**dict.fromkeys(mdp.states, "run"), "home": "run"}),
+            "one for 'home', which is no state",
+        ),
+        (
+            lambda: mdp.evaluate(lambda state: "rnu"),
+            r"no action 'rnu'\. Did you mean 'run'\? Known: repair, run, service",
+        ),
+        (
+            lambda: mdp.evaluate(lambda state: "run"),
+            r"takes 'run' in Machine\(wear=0, broken=True\).* one of \['repair'\]",
+        ),
+        (lambda: mdp.evaluate(lambda state: None), r"got None for Machine\(wear=0, broken=False\)"),
+        (lambda: mdp.evaluate(lambda state: state.ware), r"raised AttributeError: .*ware.* for the state Machine"),
+        (lambda: mdp.evaluate(["run"]), "an action for each of the 5 states, got 1 actions"),
+        (lambda: mdp.evaluate(careful, start="home"), "There is no state 'home'"),
+        (lambda: agent.predict((9, False)), r"a name, such as Machine\(wear=0, broken=False\), got \(9, False\)"),
+        (lambda: agent.action_values("home"), "got 'home'"),
+        (lambda: FiniteMDP.from_function("a", lambda state: "go", None), r"got the text 'go'\. Give \['go'\]"),
         (lambda: mdp.evaluate(careful, start=(9, False)), "start must be a state from 0 to 4 or its name"),
-        (lambda: mdp.evaluate(careful).forecast(10, action="walk"), "got 'walk'"),
+        (lambda: mdp.evaluate(careful).forecast(10, action="walk"), "no action 'walk'"),
     ):
         with pytest.raises(ValueError, match=told):
             wrong()
@@ -166,5 +193,48 @@ def test_names_that_are_not_known_are_named(mdp):
 def test_named_entries_are_kept_in_a_file(agent, mdp, tmp_path):
     agent.save(tmp_path / "agent.safetensors")
     loaded = perstep.load(tmp_path / "agent.safetensors").mdp
-    assert list(loaded.states) == list(mdp.states)
+    assert loaded.states == mdp.states
+    assert loaded.actions == mdp.actions
+    assert repr(loaded.states[0]) == "State(wear=0, broken=False)"
     assert loaded.policy_frame(careful).equals(mdp.policy_frame(careful))
+
+
+def test_a_batch_may_be_named(agent, mdp):
+    numbers = [3, 0, 2]
+    batch, _ = agent.predict([mdp.states[number] for number in numbers])
+    np.testing.assert_array_equal(batch, agent.predict(np.array(numbers))[0])
+
+
+def test_anything_but_a_number_may_be_a_name():
+    class Mood(Enum):
+        GOOD, BAD = 1, 2
+
+    mdp = FiniteMDP.from_function(
+        Mood.GOOD, ["stay", None], lambda mood, action: [(0.5, Mood.GOOD, 1.0), (0.5, Mood.BAD, 0.0)]
+    )
+    evaluation = mdp.evaluate(lambda mood: None if mood is Mood.BAD else "stay", start=Mood.BAD)
+    assert evaluation.policy[mdp.states.index(Mood.BAD)].tolist() == [0.0, 1.0]
+    assert perstep.QLearning(mdp).predict(Mood.BAD)[0] in (0, 1)
+
+
+def test_a_field_that_is_called_action_is_kept():
+    class Order(NamedTuple):
+        stock: int
+        action: str
+
+    mdp = FiniteMDP.from_function(Order(0, "none"), ["buy"], lambda state, action: [(1.0, Order(0, "sold"), 1.0)])
+    assert mdp.policy_frame([0, 0]).columns == ["stock", "state_action", "action"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [["wear"], ["wear", "wear"], ["wear", "_x"], ["a b", "c"], [1, 2], "ab", [], ["x", "1"], ["x", "__class__"], {}],
+)
+def test_names_of_entries_in_a_damaged_file_are_refused(fields):
+    with pytest.raises(ValueError, match="entries"):
+        worlds._with_fields(((0, False), (1, True)), fields)
+
+
+def test_names_of_entries_run_no_code():
+    (state,) = worlds._with_fields(((1, 2),), ["µ", "μ"])  # one identifier, once Python has normalised it
+    assert state == (1, 2)

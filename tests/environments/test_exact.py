@@ -359,7 +359,7 @@ def test_policy_in_its_three_forms() -> None:
         (lambda: RING.evaluate([[np.nan, 1.0]] * 3), r"policy\[0\] = \[nan"),
         (lambda: RING.evaluate(lambda s: s), r"got 2 at policy\[2\]"),
         (lambda: RING.evaluate(lambda s: 0 if s else [0.5, 0.5]), "got both. Return one kind"),
-        (lambda: RING.evaluate(lambda s: None), "of numbers, .* got None. If it is a function"),
+        (lambda: RING.evaluate(lambda s: None), "an action for every state, got None for 0. If it is a function"),
         (lambda: RING.evaluate(np.array([0, "left", 1], object)), "of numbers, .* got 'left'"),
         (lambda: RING.evaluate([0, 0, 0], epsilon=1.5), "from 0 to 1, got 1.5"),
         (lambda: RING.evaluate([0, 0, 0], start=3), "start must be a state from 0 to 2 .* got 3"),

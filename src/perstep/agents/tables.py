@@ -417,7 +417,7 @@ class TDLearning(TabularAgent):
         super().__init__(env, TDLearningConfig.of(settings))
         given: Any = (lambda state: policy(self._states.point(state))) if callable(policy) else policy
         if self.mdp is not None:
-            given = Names(self.mdp.states, self.mdp.actions).policy(policy)
+            given = Names(self.mdp.states, self.mdp.actions, self.mdp.allowed).policy(policy)
         self._policy = policy_probabilities(given, self.num_states, self.num_actions)
         self._behaviour = Behaviour(0.0, GREEDY, self._policy)
 

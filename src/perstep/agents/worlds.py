@@ -9,9 +9,9 @@ import math
 import re
 import sys
 import warnings
-from collections import namedtuple
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -227,6 +227,7 @@ def name_of_world(opened: Opened, env: Any) -> str:
 NAMED = ("states", "actions")
 MOST_NAMES = 100_000  # that are kept in a file
 LONGEST_NAMES = 10**7  # bytes of all of them
+FIELD = re.compile(r"[^\W\d_]\w*")  # the name of an entry of a state
 
 
 def _names(named: Any) -> list[Any] | None:
@@ -251,7 +252,7 @@ def _names(named: Any) -> list[Any] | None:
     return found if len(text) <= LONGEST_NAMES else None
 
 
-def _named(names: Any, count: int) -> list[Any]:
+def _named(names: Any, count: int) -> tuple[Any, ...]:
     """The inverse of `_names`, for a file that may say anything."""
 
     def hashable(name: Any) -> Any:
@@ -261,7 +262,7 @@ def _named(names: Any, count: int) -> list[Any]:
 
     if not isinstance(names, list) or len(names) != count:
         raise ValueError(f"expected {count:,} names")
-    return [hashable(name) for name in names]
+    return tuple(hashable(name) for name in names)
 
 
 def _fields(states: Any) -> list[str]:
@@ -270,15 +271,21 @@ def _fields(states: Any) -> list[str]:
     return list(getattr(kind, "_fields", ())) if all(type(state) is kind for state in states) else []
 
 
-def _with_fields(states: Any, fields: Any) -> list[Any]:
-    """The states as named tuples, for a file that may say anything: `namedtuple` refuses names that are no identifiers."""
-    if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
-        raise ValueError(f"names of entries must be texts, got {str(fields)[:100]}")
+def _with_fields(states: Any, fields: Any) -> tuple[Any, ...]:
+    """The states as tuples with named entries, for a file that may say anything. `namedtuple` would write and run code for them."""
+    if not isinstance(fields, list) or not all(isinstance(field, str) and FIELD.fullmatch(field) for field in fields):
+        raise ValueError(f"names of entries must be words, got {str(fields)[:100]}")
+    if not fields or len(set(fields)) < len(fields):
+        raise ValueError(f"names of entries must differ, got {str(fields)[:100]}")
     if not all(isinstance(state, tuple) and len(state) == len(fields) for state in states):
         raise ValueError(f"each state must have the {len(fields)} entries {', '.join(fields)[:100]}")
-    make: Any = namedtuple  # for mypy, whose names of entries are constants
-    kind = make("State", fields)
-    return [kind(*state) for state in states]
+
+    def shown(state: tuple[Any, ...]) -> str:
+        return f"State({', '.join(f'{field}={entry!r}' for field, entry in zip(fields, state, strict=True))})"
+
+    entries = {field: property(itemgetter(place)) for place, field in enumerate(fields)}
+    kind = type("State", (tuple,), {"__slots__": (), "_fields": tuple(fields), "__repr__": shown, **entries})
+    return tuple(kind(state) for state in states)
 
 
 def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:

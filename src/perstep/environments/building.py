@@ -166,11 +166,14 @@ def _actions_of(actions: Actions, state: State) -> list[Action]:
     if not callable(actions):
         return list(actions)
     try:
-        chosen = list(actions(state))
+        given = actions(state)
+        chosen = list(given)
     except Exception as error:
         raise ValueError(
             f"actions({state!r}) raised {type(error).__name__}: {error}. Check it for that state."
         ) from error
+    if isinstance(given, str | bytes):
+        raise ValueError(f"actions({state!r}) must be a list of actions, got the text {given!r}. Give [{given!r}].")
     if not chosen:
         raise ValueError(
             f"Every state needs at least one action, got none from actions({state!r}). Give an action that waits."

@@ -268,7 +268,7 @@ class FiniteMDP:
         NaN. Without `start` all states are evaluated. If the result would then depend on the first state, only the states
         reachable from `initial` are. If it still does, raises `NotUnichain`.
         """
-        names = Names(self.states, self.actions)
+        names = Names(self.states, self.actions, self.allowed)
         table = exact.policy_probabilities(names.policy(policy), self.num_states, self.num_actions, epsilon)
         with self._naming_states():
             return exact.evaluate(self.outcomes, table, self.initial, start, names)
@@ -322,7 +322,7 @@ class FiniteMDP:
 
         It has one row per state. A state that is a tuple has one column for each entry, named if it is a named tuple.
         """
-        given = Names(self.states, self.actions).policy(policy)
+        given = Names(self.states, self.actions, self.allowed).policy(policy)
         table = exact.policy_probabilities(given, self.num_states, self.num_actions)
         chosen = table.argmax(axis=1)
         if not (table[np.arange(self.num_states), chosen] == 1.0).all():
@@ -366,7 +366,8 @@ def _state_columns(states: Sequence[Hashable]) -> dict[str, list[Any]]:
     fields = getattr(first, "_fields", [f"state_{i}" for i in range(len(first))])
     if any(len(state) != len(first) for state in states if isinstance(state, tuple)):
         return {"state": _column(states)}
-    return {field: _column(entries) for field, entries in zip(fields, zip(*states, strict=True), strict=True)}
+    columns = ("state_action" if field == "action" else field for field in fields)  # "action" is that of the policy
+    return {name: _column(entries) for name, entries in zip(columns, zip(*states, strict=True), strict=True)}
 
 
 def _column(entries: Iterable[Any]) -> list[Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ class Numbering:
     keys: tuple[str, ...] = ()
     """The keys of a Dict, in order."""
     names: Sequence[Hashable] = field(default=(), compare=False, repr=False)
-    """Names of the points 0 … N−1, where they have some. A text or a tuple may stand for the number."""
+    """Names of the points 0 … N−1, where they have some. A name that is no number may stand for the number."""
 
     @classmethod
     def named(cls, names: Sequence[Hashable]) -> Numbering:
@@ -35,16 +37,23 @@ class Numbering:
 
     @cached_property
     def _numbers(self) -> dict[Hashable, int]:
-        return {name: number for number, name in enumerate(self.names) if isinstance(name, str | tuple)}
+        return {name: number for number, name in enumerate(self.names) if _may_be_a_name(name)}
 
     def by_name(self, point: Any) -> int | None:
         """The number of a point that is given by its name; None for anything else."""
-        if not self.names or not isinstance(point, str | tuple):
+        if not self.names or not _may_be_a_name(point):
             return None
         try:
             return self._numbers.get(point)
         except TypeError:  # a tuple of arrays, which is no name
             return None
+
+    def _no_name(self, point: Any) -> ValueError:
+        example = next((f" or a name, such as {name!r}" for name in self.names if _may_be_a_name(name)), "")
+        texts = [name for name in self.names if isinstance(name, str)] if isinstance(point, str) else []
+        near = difflib.get_close_matches(str(point), texts, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        return ValueError(f"Expected a number from 0 to {self.count - 1}{example}, got {point!r}.{meant}")
 
     def to_json(self) -> dict[str, Any]:
         """The numbering as plain values, for a JSON file."""
@@ -85,6 +94,10 @@ class Numbering:
         """The number of a point, or the numbers of a batch of points."""
         if (named := self.by_name(point)) is not None:
             return np.asarray(named, np.int64)
+        if self.names and isinstance(point, list) and any(map(_may_be_a_name, point)):
+            return np.array([self.one(each) for each in point], np.int64)
+        if self.names and isinstance(point, tuple) and any(isinstance(name, tuple) for name in self.names):
+            raise self._no_name(point)  # not a batch of numbers
         try:
             parts = [np.asarray(part) for part in self._parts(point)]
             if not all(part.dtype.kind in "biu" for part in parts):
@@ -93,9 +106,7 @@ class Numbering:
             return np.asarray(np.ravel_multi_index(shifted, self.sizes), np.int64)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             if self.names:
-                raise ValueError(
-                    f"Expected a number from 0 to {self.count - 1} or a name, such as {self.names[0]!r}, got {point!r}."
-                ) from error
+                raise self._no_name(point) from None
             raise ValueError(
                 f"Expected a point of the {self.kind} space of sizes {self.sizes} that starts at {self.starts}, got {point!r}. "
                 "Give an observation or action of this world; if the world itself returned it, correct the spaces of the world."
@@ -128,6 +139,11 @@ class Numbering:
         if self.kind == "Dict":
             return tuple(point[key] for key in self.keys)
         return tuple(point) if self.kind == "Tuple" else tuple(np.moveaxis(np.asarray(point), -1, 0))
+
+
+def _may_be_a_name(point: Any) -> bool:
+    """Whether this can be meant as the name of a point: anything but numbers and arrays and lists of them."""
+    return isinstance(point, str) or not isinstance(point, Real | np.generic | np.ndarray | list | dict | set)
 
 
 def discrete_actions(space: Any, agent: str) -> Numbering:
