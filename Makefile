@@ -22,7 +22,7 @@ help: ## this list
 setup: $(VENV)/.all ## create .venv and install the project with all extras
 
 test: $(VENV)/.dev ## run the tests (ARGS="-k redpill -x" to choose)
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-bounds: $(VENV)/.dev ## run the tests of compiled code once with every index checked
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest $(KERNEL_TESTS) $(ARGS)

@@ -19,6 +19,19 @@ settings.register_profile("perstep", deadline=None, derandomize=bool(os.environ.
 settings.load_profile("perstep")
 
 
+# Files whose tests are few and long. With one file at a time for each process, the last ones must be short, or one core waits.
+LONG_FILES = (
+    "studies/test_engines.py", "test_docs.py", "test_recipe.py", "test_learning.py", "deep/test_defaults.py",
+    "test_reproduction.py", "studies/test_run_checkpoints.py", "test_tile_defaults.py", "deep/test_saving.py", "test_training.py",
+    "studies/test_continuing.py", "studies/test_theory.py", "test_determinism.py", "test_horizon.py", "test_forecast.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first; the others as they were."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG_FILES))
+
+
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 
 
