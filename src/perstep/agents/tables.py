@@ -22,7 +22,6 @@ from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
-from perstep.environments.names import Names
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight, with_slow_gain
 from perstep.interaction import finite_worlds
@@ -415,9 +414,11 @@ class TDLearning(TabularAgent):
 
     def __init__(self, env: World | Absent, policy: ArrayLike | Callable[[Any], Any], **settings: Any) -> None:
         super().__init__(env, TDLearningConfig.of(settings))
-        given: Any = (lambda state: policy(self._states.point(state))) if callable(policy) else policy
+        given: Any = policy
         if self.mdp is not None:
-            given = Names(self.mdp.states, self.mdp.actions, self.mdp.allowed).policy(policy)
+            given = self.mdp.names.policy(policy)
+        elif callable(policy):
+            given = lambda state: policy(self._states.point(state))  # noqa: E731
         self._policy = policy_probabilities(given, self.num_states, self.num_actions)
         self._behaviour = Behaviour(0.0, GREEDY, self._policy)
 

@@ -259,6 +259,11 @@ class FiniteMDP:
         """The MDP as arrays for compiled code."""
         return make_world(self.outcomes, self.initial)
 
+    @property
+    def names(self) -> Names:
+        """What states and actions are called."""
+        return Names(self.states, self.actions, self.allowed)
+
     def evaluate(self, policy: Policy, *, epsilon: float = 0.0, start: exact.Start | None = None) -> PolicyEvaluation:
         """The exact long-run average reward, values and reward distribution of a policy.
 
@@ -268,10 +273,9 @@ class FiniteMDP:
         NaN. Without `start` all states are evaluated. If the result would then depend on the first state, only the states
         reachable from `initial` are. If it still does, raises `NotUnichain`.
         """
-        names = Names(self.states, self.actions, self.allowed)
-        table = exact.policy_probabilities(names.policy(policy), self.num_states, self.num_actions, epsilon)
+        table = exact.policy_probabilities(self.names.policy(policy), self.num_states, self.num_actions, epsilon)
         with self._naming_states():
-            return exact.evaluate(self.outcomes, table, self.initial, start, names)
+            return exact.evaluate(self.outcomes, table, self.initial, start, self.names)
 
     def solve(self, tolerance: float = exact.TOLERANCE, *, risk_level: float = 1.0) -> Solution:
         """The exact optimal average reward, a policy that attains it, and the interval within which that is proven.
@@ -322,8 +326,7 @@ class FiniteMDP:
 
         It has one row per state. A state that is a tuple has one column for each entry, named if it is a named tuple.
         """
-        given = Names(self.states, self.actions, self.allowed).policy(policy)
-        table = exact.policy_probabilities(given, self.num_states, self.num_actions)
+        table = exact.policy_probabilities(self.names.policy(policy), self.num_states, self.num_actions)
         chosen = table.argmax(axis=1)
         if not (table[np.arange(self.num_states), chosen] == 1.0).all():
             raise ValueError(
