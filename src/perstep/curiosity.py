@@ -1,8 +1,12 @@
 """Exploration that reaches far-off rewards, on a table: the urge to go where little is known, which travels through the bootstrap.
 
 Beside the values the table keeps urges E(s, a): the discounted sum of 1/√(1 + ν) along the most promising path, ν being the
-visits of a pair. An exploration goes where the urge is largest, for about a hundred steps; in between the agent is greedy. Values,
-θ, R̄ and recorded rewards know nothing of it, so that the scale of the rewards plays no role.
+visits of a pair. An exploration goes where the urge is largest, for about a hundred steps. Values, θ, R̄ and recorded rewards know
+nothing of it, so that the scale of the rewards plays no role.
+
+The agent lives in cycles. In the first part of a cycle it explores at times, and tries single actions. In the rest it takes the best
+actions and nothing else, and what it earns there, once it has settled, is the distribution of the reward: no reward in it was paid
+for by a try, however much later its cost comes.
 """
 
 from __future__ import annotations
@@ -10,25 +14,31 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from perstep.compiled import compiled, inlined
 from perstep.policies import greedy, most_promising
 from perstep.randomness import uniform
 
-EXPLORING, CHOSEN, ENTRIES = 0, 1, 2
-"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, a try, or steps that the way back from one or from an
-exploration may still take."""
-MOOD = 3
+EXPLORING, CHOSEN, ENTRIES, POSITION = 0, 1, 2, 3
+"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, the best actions, but tries may be near. CHOSEN: actions
+chosen so far. ENTRIES: pairs visited so far. POSITION: steps of this cycle so far."""
+MOOD = 4
 HORIZON_FACTOR = 0.99  # of the urges: they see about a hundred steps ahead
 GREATEST_URGE = 1.0 / (1.0 - HORIZON_FACTOR)  # nothing is known yet
 LENGTH = 100.0  # mean number of steps of an exploration
 FALL = 10_000.0  # steps after which the share of explorations begins to fall
 FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, where that is more
 SHARE_TO_FIND = 0.9  # where the share of explorations stays while all rewards were the same
-WAY_BACK = 2.0  # length of the way back from an exploration, in lengths of the exploration
-SHORTEST_WAY_BACK = 10.0  # steps, where few steps explore: what one action costs may come later
-MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action outside of explorations
+EARLY = 0.1  # share of explorations above which R̄ follows all steps with the best actions, not only those that count
+SHORTEST_CYCLE = 1_000.0  # steps; also the length of all cycles in a world that changes
+CYCLE = 0.1  # length of a cycle, as a share of all steps so far
+BUSY = 0.4  # least part of a cycle with explorations and tries
+SETTLING = 0.15  # of the rest: steps that do not count, since an exploration or a try may have left the agent far away
+MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action
 FALL_OF_TRIES = 2.0  # how fast that chance falls with the visits of a state
-MORE_TRIES = 10.0  # how many times as often an action is tried that may be the best
+TRIES_OF_PROMISING = 0.5  # the chance of an action that may be the best
 DOUBT = 2.0  # standard errors by which a value may be too small
 
 
@@ -49,22 +59,35 @@ def chance_of_a_try(visits: Any, least: Any) -> Any:
 
 
 @inlined
-def way_back(length: Any, share: Any) -> Any:
-    """Steps after an exploration, or a try, whose rewards still belong to it, since it may have left the agent far away. While most
-    steps explore they are few, so that enough of the others are left."""
-    return int(max(SHORTEST_WAY_BACK, WAY_BACK * length) * (1.0 - share))
+def is_usual(table: Any) -> Any:
+    """Whether this step counts as what the agent does when it neither explores nor tries."""
+    return table.mood[EXPLORING] == 0
 
 
 @inlined
-def is_usual(table: Any) -> Any:
-    """Whether this step belongs neither to an exploration or a try, nor to the way back from one."""
-    return table.mood[EXPLORING] == 0
+def moves_average(table: Any) -> Any:
+    """Whether R̄ may follow this step. After a try it may take long until all is as before, and δ may be large on the way."""
+    return is_usual(table) or share_of_explorations(table, 0.0) > EARLY
+
+
+@inlined
+def enter_cycle(mood: Any, busy: Any, least: Any) -> Any:
+    """Take one more step in the cycle; returns whether it is in the busy part. If not, the mood is set to whether it counts."""
+    length = SHORTEST_CYCLE if least > 0.0 else max(SHORTEST_CYCLE, CYCLE * mood[CHOSEN])
+    if mood[POSITION] >= length:
+        mood[POSITION] = 0
+    position = mood[POSITION] / length
+    mood[POSITION] += 1
+    if position < busy:
+        return True
+    mood[EXPLORING] = -1 if position < busy + SETTLING * (1.0 - busy) else 0
+    return False
 
 
 @compiled
 def act_curiously(table: Any, model: Any, state: Any, least: Any, nothing_to_lose: Any, generator: Any) -> Any:
-    """Where the urge is largest during an exploration; otherwise the best action, at times the one with the fewest visits, or with
-    a model more often one that may be better than the best.
+    """The best action; in the busy part of a cycle, where the urge is largest during an exploration, and at times the action with
+    the fewest visits, or with a model often one that may be better than the best.
 
     `least`: the least share of explorations and of tries, above 0 for worlds that change. `nothing_to_lose`: all rewards were the
     same so far, so that whatever makes a difference is still to be found; explorations do not become rarer then.
@@ -73,24 +96,25 @@ def act_curiously(table: Any, model: Any, state: Any, least: Any, nothing_to_los
     share = share_of_explorations(table, least)
     if not nothing_to_lose or share > SHARE_TO_FIND:
         mood[CHOSEN] += 1
+    best, busy = greedy(table.scores[state]), max(BUSY, share)
+    if not enter_cycle(mood, busy, least):
+        return best
+    share = min(SHARE_TO_FIND, share / busy)
     draw = uniform(generator)
     if mood[EXPLORING] > 0:
-        mood[EXPLORING] = -way_back(mood[EXPLORING], share) if draw * LENGTH < 1.0 else mood[EXPLORING] + 1
+        mood[EXPLORING] = -1 if draw * LENGTH < 1.0 else mood[EXPLORING] + 1
     else:
-        mood[EXPLORING] = 1 if draw * LENGTH * (1.0 - share) < share else min(mood[EXPLORING] + 1, 0)
+        mood[EXPLORING] = 1 if draw * LENGTH * (1.0 - share) < share else -1
     if mood[EXPLORING] > 0:
         return greedy(table.urges[state])
-    best = greedy(table.scores[state])
-    draw, chance = uniform(generator), chance_of_a_try(visits, least)
-    if draw < chance:
+    draw = uniform(generator)
+    if draw * busy < chance_of_a_try(visits, least):
         rarest = best
         for a in range(visits.shape[0]):
             if visits[a] < visits[rarest]:
                 rarest = a
-        if rarest != best:  # an exploration of one step
-            mood[EXPLORING] = min(mood[EXPLORING], -1 - way_back(1, share))
         return rarest
-    if model.numbers.shape[0] > 0 and draw < min(MOST_TRIES, MORE_TRIES * chance):
+    if model.numbers.shape[0] > 0 and draw < TRIES_OF_PROMISING:
         pairs = slice(state * visits.shape[0], (state + 1) * visits.shape[0])
         return most_promising(table.scores[state], best, model.numbers[pairs], model.squares[pairs], DOUBT)
     return best
@@ -106,3 +130,8 @@ def grow_curious(table: Any, state: Any, action: Any, next_state: Any) -> None:
     ahead = table.urges[next_state, greedy(table.urges[next_state])]
     step = 0.5 / math.sqrt(visits)
     table.urges[state, action] += step * (news + HORIZON_FACTOR * ahead - table.urges[state, action])
+
+
+def with_position(mood: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The mood of a file, also of one that was written when there were no cycles: the first one begins."""
+    return np.append(mood, 0) if mood.shape == (POSITION,) else mood

@@ -19,7 +19,7 @@ from perstep.randomness import uniform
 
 NONE = -1  # no entry; as a next state: nothing follows
 NOT_MODELLED = -1  # in the place of the number of transitions
-MOST_SUCCESSORS = 64  # of a pair: a step takes time for each of them
+MOST_SUCCESSORS = 512  # of a pair: a step takes time for each of them
 
 
 class Model(NamedTuple):

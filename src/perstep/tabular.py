@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined, merged
-from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious
+from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious, moves_average
 from perstep.foresight import ENTRY, Foresight, foresee, no_foresight
 from perstep.model import NONE, Model, any_pair, expected_target, is_modelled, no_model, witness
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
@@ -54,7 +54,7 @@ class Table(NamedTuple):
     ]  # (S, A): the value that the rule reads from n numbers, kept so that a greedy look-up costs A
     visits: NDArray[np.int64]  # (S, A): ν, the number of updates of each entry
     urges: NDArray[np.float64]  # (S, A): how much there is to discover (curiosity.py); empty without curiosity
-    mood: NDArray[np.int64]  # (3,): whether it explores now, actions chosen so far, entries visited so far
+    mood: NDArray[np.int64]  # (4,): whether it explores now, and clocks of it (curiosity.py)
 
 
 class Memory(NamedTuple):
@@ -151,7 +151,8 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
     estimate = entries.values[state, column]
     if fresh:
         look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
-    steps = steps_now(run.schedule, entries.visits[state, column], clock, run.rewards.units, counts)
+    moves = counts and moves_average(entries)
+    steps = steps_now(run.schedule, entries.visits[state, column], clock, run.rewards.units, moves)
     if not fresh:
         steps = Steps(steps.value, 0.0, 0.0, steps.reward_unit, steps.value_unit)
     delta = apply_rule(rule, run.rewards, reward, bootstrap, estimate, steps, run.work)
@@ -269,7 +270,8 @@ def scan_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, rewa
         counts = turn == 0 and is_exploiting(run, s, a)
         if turn == 0:
             look_at(run.rewards, run.schedule, reward, masked, 0.0, False)
-        steps = steps_now(run.schedule, entries.visits[s, a], clock, run.rewards.units, counts)
+        moves = counts and moves_average(entries)
+        steps = steps_now(run.schedule, entries.visits[s, a], clock, run.rewards.units, moves)
         if turn == 0:
             best = greedy(entries.scores[s_next])
             apply_rule(rule, run.rewards, r, work.nothing, work.nothing, steps, work)

@@ -20,6 +20,7 @@ from perstep.agents.worlds import Absent
 from perstep.block_sums import BlockSums, no_block_sums
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
+from perstep.curiosity import with_position
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
@@ -286,7 +287,7 @@ class TabularAgent(Agent):
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
-        fill("table", self._run.table, arrays)
+        fill("table", self._run.table, {**arrays, "table.mood": with_position(arrays["table.mood"])})
         within("mood", self._run.table.mood, LONGEST, least=-LONGEST)
         if self._foresees:
             put("foresight.values", self._run.foresight.values, arrays)
