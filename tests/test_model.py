@@ -11,7 +11,7 @@ import pytest
 import oracles
 import perstep
 from perstep import curiosity, model, policies, rules, storage, tabular
-from perstep.environments import catch, garnet, service_queue, tandem_queue
+from perstep.environments import catch, garnet, service_queue, six_arms, tandem_queue
 from perstep.randomness import make_generator
 from test_tabular import ACTIONS, ALPHA, ETA, STATES, new_run, recorded
 
@@ -170,9 +170,44 @@ def test_tries_are_not_in_the_distribution():
         assert agent.reward_distribution.cvar(0.001) == -1.0
 
 
-@pytest.mark.parametrize(("length", "share", "steps"), [(1, 0.01, 9), (1, 0.5, 5), (1, 0.95, 0), (100, 0.01, 198)])
-def test_the_way_back_is_some_steps_at_least_and_less_while_most_steps_explore(length, share, steps):
-    assert curiosity.way_back(length, share) == steps
+def parts_of_a_cycle(chosen, share, least=0.0):
+    """Steps of the busy part, steps that do not count after it, and steps that count."""
+    mood = np.zeros(curiosity.MOOD, np.int64)
+    mood[curiosity.CHOSEN] = chosen
+    parts = [0, 0, 0]
+    while not sum(parts) or mood[curiosity.POSITION] < max(1000, 0 if least else chosen // 10):
+        busy = curiosity.enter_cycle(mood, max(curiosity.BUSY, share), least)
+        parts[0 if busy else 1 if mood[curiosity.EXPLORING] < 0 else 2] += 1
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("chosen", "share", "least", "parts"),
+    [
+        (100_000, 0.1, 0.0, [4000, 900, 5100]),  # a tenth of the steps; 40 %, and 15 % of the rest
+        (100_000, 0.1, 0.05, [400, 90, 510]),  # a world that changes
+        (0, 0.9, 0.0, [900, 15, 85]),  # most steps explore
+    ],
+)
+def test_a_cycle_is_busy_settles_and_counts(chosen, share, least, parts):
+    assert parts_of_a_cycle(chosen, share, least) == parts
+
+
+def test_a_file_from_before_there_were_cycles_is_read(tmp_path):
+    agent = saved_agent(tmp_path / "agent.safetensors")
+    arrays, metadata = storage.read(tmp_path / "agent.safetensors")
+    storage.write(tmp_path / "old.safetensors", {**arrays, "table.mood": arrays["table.mood"][:3]}, metadata)
+    older = perstep.load(tmp_path / "old.safetensors")
+    assert older._run.table.mood.tolist() == [*agent._run.table.mood[:3], 0]
+
+
+def test_a_way_back_of_hundred_steps_is_not_in_the_distribution():
+    """In SixArms every try of another action than to stay costs the best arm for 100 steps on average; it pays 6000 per step."""
+    agent = perstep.QLearning(six_arms(), rule="d2", seed=0).learn(300_000, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert agent.reward_distribution.cvar(0.001) == 6000.0
+    assert agent.average_reward == pytest.approx(6000.0, abs=60.0)
 
 
 def test_what_a_try_costs_later_is_not_in_the_distribution():

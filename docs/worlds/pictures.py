@@ -67,11 +67,12 @@ def operations(figure: Any) -> None:
 
 def chains(figure: Any) -> None:
     """Optimal actions and values where the state is one number."""
-    panels = figure.subplots(2, 3).ravel()
+    panels = figure.subplots(2, 4).ravel()
     actions_by_value(panels[0], "RiverSwim", worlds.river_swim(), "place", ["down", "up"])
     actions_by_value(panels[1], "long chain", worlds.long_chain(), "place", ["back", "forward"])
+    actions_by_value(panels[2], "six arms", worlds.six_arms(), "arm (0: hall)", [f"action {a}" for a in range(6)])
     actions_by_value(
-        panels[2],
+        panels[3],
         "recycling robot",
         worlds.recycling_robot(),
         "battery",
@@ -79,14 +80,15 @@ def chains(figure: Any) -> None:
         ["low", "high"],
     )
     actions_by_value(
-        panels[3], "admission control", worlds.admission_control(), "customers in the queue", ["admit", "reject"]
+        panels[4], "admission control", worlds.admission_control(), "customers in the queue", ["admit", "reject"]
     )
     actions_by_value(
-        panels[4], "service queue", worlds.service_queue(), "customers in the queue", ["slow", "middle", "fast"]
+        panels[5], "service queue", worlds.service_queue(), "customers in the queue", ["slow", "middle", "fast"]
     )
     actions_by_value(
-        panels[5], "maintenance", worlds.maintenance(), "condition (9: broken)", ["run", "repair", "replace"]
+        panels[6], "maintenance", worlds.maintenance(), "condition (9: broken)", ["run", "repair", "replace"]
     )
+    panels[7].axis("off")
 
 
 def stock(figure: Any) -> None:
@@ -278,7 +280,7 @@ def autoscaling(figure: Any) -> None:
 
 PICTURES: dict[str, tuple[Callable[[Any], None], tuple[float, float]]] = {
     "operations": (operations, (11.0, 3.1)),
-    "chains": (chains, (10.0, 5.0)),
+    "chains": (chains, (12.5, 5.0)),
     "stock": (stock, (11.0, 3.0)),
     "access-control": (access_control, (8.0, 2.3)),
     "two-loop": (two_loop, (5.5, 2.3)),

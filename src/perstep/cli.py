@@ -65,6 +65,7 @@ WORLDS = {
     "perstep/RecyclingRobot-v0": "search, wait or recharge",
     "perstep/RiverSwim-v0": "swim up a river: random actions almost never reach the large reward",
     "perstep/LongChain-v0": "every step looks like a loss until the end of the chain is found",
+    "perstep/SixArms-v0": "the best arm pays 6000 per step, and the way to it takes a hundred",
     "perstep/Catch-v0": "balls fall one after the other, and a paddle catches them",
     "perstep/CartPole-v0": "a pole that stands up again after a fall, which costs 10",
     "perstep/MountainCar-v0": "a car that begins again at the top, which earns 100",

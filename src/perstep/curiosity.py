@@ -4,9 +4,9 @@ Beside the values the table keeps urges E(s, a): the discounted sum of 1/√(1 +
 visits of a pair. An exploration goes where the urge is largest, for about a hundred steps. Values, θ, R̄ and recorded rewards know
 nothing of it, so that the scale of the rewards plays no role.
 
-The agent lives in cycles. In the first part of a cycle it explores at times, and tries single actions. In the rest it takes the best
-actions and nothing else, and what it earns there, once it has settled, is the distribution of the reward: no reward in it was paid
-for by a try, however much later its cost comes.
+The agent lives in cycles. In the first part of a cycle it explores at times, and tries single actions. In the rest it takes the
+best actions and nothing else. What it earns there, once it has settled, is the distribution of the reward: the cost of a try is no
+part of it, however late it comes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from perstep.policies import greedy, most_promising
 from perstep.randomness import uniform
 
 EXPLORING, CHOSEN, ENTRIES, POSITION = 0, 1, 2, 3
-"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, the best actions, but tries may be near. CHOSEN: actions
-chosen so far. ENTRIES: pairs visited so far. POSITION: steps of this cycle so far."""
+"""Places of the mood. EXPLORING: steps of this exploration so far; below 0, between explorations and tries, or not settled yet.
+CHOSEN: actions chosen so far. ENTRIES: pairs visited so far. POSITION: steps of this cycle so far."""
 MOOD = 4
 HORIZON_FACTOR = 0.99  # of the urges: they see about a hundred steps ahead
 GREATEST_URGE = 1.0 / (1.0 - HORIZON_FACTOR)  # nothing is known yet

@@ -26,6 +26,7 @@ WORLDS: dict[str, tuple[str, dict[str, str | float]]] = {
     "perstep/RiverSwim-v0": (_FINITE, {"world": "river_swim"}),
     "perstep/Routing-v0": (_FINITE, {"world": "routing"}),
     "perstep/ServiceQueue-v0": (_FINITE, {"world": "service_queue"}),
+    "perstep/SixArms-v0": (_FINITE, {"world": "six_arms"}),
     "perstep/TandemQueue-v0": (_FINITE, {"world": "tandem_queue"}),
     "perstep/InvertedPendulum-v0": (_PENDULUM, {"parameters": "inverted-pendulum"}),
     "perstep/PendulumSwingUp-v0": (_PENDULUM, {"parameters": "pendulum-swing-up"}),

@@ -1,4 +1,4 @@
-"""Files of formats 2 to 4 (made by make_old_files.py with an older perstep): they load, and learning goes on as then."""
+"""Files of formats 2 to 5 (made by make_old_files.py with an older perstep): they load, and learning goes on as then."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 import perstep
 from perstep.agents.agent import FORMAT
+from perstep.curiosity import POSITION
 from perstep.schedules import Decay
 from perstep.storage import BadFile, read, write
 from perstep.tiles import LARGEST_TABLE
@@ -40,6 +41,7 @@ specification.loader.exec_module(make)
 
 TABLES = ["q", "td", "lake"]  # additions and multiplications only: the same bits on every machine
 LOOPED = ["cart-pole", "mountain-car"]  # in plain loops with format 2, compiled since
+CURIOUS = [(kind, name) for kind in ("format_4", "format_5") for name in ("q", "lake")]  # they explored otherwise then
 
 
 @pytest.fixture
@@ -95,9 +97,22 @@ def test_an_old_file_is_what_it_was(kind, name, monkeypatch):
     assert agent.config.settings() == then
 
 
-@pytest.mark.parametrize(("kind", "name"), [file for file in FILES if file[0] != "format_2" or file[1] not in LOOPED])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [file for file in FILES if (file[0] != "format_2" or file[1] not in LOOPED) and file not in CURIOUS],
+)
 def test_an_old_file_goes_on_as_it_did(kind, name):
     assert_as_then(name, "gone on", load(name, kind).learn(STEPS), kind)
+
+
+@pytest.mark.parametrize(("kind", "name"), CURIOUS)
+def test_an_old_file_that_explored_otherwise_begins_its_first_cycle(kind, name):
+    agent = load(name, kind)
+    assert agent._run.table.mood[POSITION] == 0
+    visits = agent.visits
+    agent.learn(STEPS)
+    assert agent._run.table.mood[POSITION] == STEPS
+    assert (agent.visits >= visits).all()
 
 
 @pytest.mark.parametrize("name", LOOPED)

@@ -20,11 +20,13 @@ from perstep.environments import (
     river_swim,
     routing,
     service_queue,
+    six_arms,
     tandem_queue,
 )
 
 EVERY = [
-    river_swim, long_chain, service_queue, inventory, perishable_stock, maintenance, recycling_robot, routing, tandem_queue,
+    river_swim, long_chain, six_arms, service_queue, inventory, perishable_stock, maintenance, recycling_robot, routing,
+    tandem_queue,
 ]  # fmt: skip
 
 
@@ -52,6 +54,18 @@ def test_long_chain_by_hand():
     assert mdp.evaluate(np.ones(2, int)).average_reward == pytest.approx(0.8 * 5.0 - 0.2 * 0.01)
     assert mdp.evaluate(np.zeros(2, int)).average_reward == pytest.approx(0.1)
     assert mdp.transitions[1, 1] == pytest.approx([0.2, 0.8])
+
+
+def test_six_arms_by_hand():
+    mdp = six_arms()
+    best = mdp.solve()
+    assert best.average_reward == pytest.approx(6000.0)
+    assert best.policy[[0, 6]].tolist() == [5, 5]
+    assert all(best.policy[arm] != arm - 1 for arm in range(1, 6))  # back to the hall
+    stay_at_first = mdp.evaluate(np.array([0, 0, 0, 0, 0, 0, 0]), start=mdp.initial)
+    assert stay_at_first.average_reward == pytest.approx(50.0)
+    # From the hall the last arm is reached after 100 steps on average, from the other arms after 101. Each is worth 6000.
+    assert np.ptp(best.action_values.max(axis=1)) == pytest.approx(606_000.0)
 
 
 def test_service_queue_by_hand():

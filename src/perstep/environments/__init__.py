@@ -5,7 +5,7 @@ from __future__ import annotations
 from perstep.environments.access_control import access_control
 from perstep.environments.catch import catch
 from perstep.environments.exact import NotCommunicating, NotUnichain, PolicyEvaluation, Solution, policy_probabilities
-from perstep.environments.far_rewards import long_chain, river_swim
+from perstep.environments.far_rewards import long_chain, river_swim, six_arms
 from perstep.environments.garnet import garnet
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP, GaussianRewards
@@ -56,6 +56,7 @@ __all__ = [
     "river_swim",
     "routing",
     "service_queue",
+    "six_arms",
     "tandem_queue",
     "two_loop",
     "without_time_limit",

@@ -8,6 +8,8 @@ from perstep.environments.mdp import FiniteMDP
 from perstep.environments.outcomes import claim_outcomes
 
 DOWN, UP = 0, 1
+ARM_CHANCES = (1.0, 0.15, 0.1, 0.05, 0.03, 0.01)
+ARM_REWARDS = (50.0, 133.0, 300.0, 800.0, 1660.0, 6000.0)
 BACK, FORWARD = 0, 1
 
 
@@ -69,3 +71,24 @@ def long_chain(
     return FiniteMDP.from_outcomes(
         probability, next_state, rewards[:, :, None], initial=place == 0, name=f"LongChain({length})"
     )
+
+
+def six_arms() -> FiniteMDP:
+    """Six arms, of which the best pay the most and are the hardest to reach (after Strehl & Littman 2008).
+
+    It is here because one wrong action costs a hundred steps: the way back to the best arm takes that long. State 0 is the hall,
+    state i arm i. Action a in the hall leads to arm a + 1 with probability 1, 0.15, 0.1, 0.05, 0.03 or 0.01. At an arm the action
+    that leads there stays and earns 50, 133, 300, 800, 1660 or 6000; any other goes back to the hall.
+    """
+    num_arms = len(ARM_CHANCES)
+    probability = np.zeros((num_arms + 1, num_arms, 2))  # back to the hall, or on
+    next_state = np.zeros(probability.shape, np.int64)
+    rewards = np.zeros((num_arms + 1, num_arms, 1))
+    probability[:, :, 0] = 1.0
+    for action, (chance, reward) in enumerate(zip(ARM_CHANCES, ARM_REWARDS, strict=True)):
+        arm = action + 1
+        probability[0, action], probability[arm, action] = (1.0 - chance, chance), (0.0, 1.0)
+        next_state[0, action, 1] = next_state[arm, action, 1] = arm
+        rewards[arm, action] = reward
+    initial = np.arange(num_arms + 1) == 0
+    return FiniteMDP.from_outcomes(probability, next_state, rewards, initial=initial, name="SixArms")
