@@ -102,7 +102,7 @@ def test_no_false_alarm_on_the_tuned_runs_of_the_paper(name):
 def test_policy_that_is_caught_without_exploration():
     """The states with all servers free are left early, while R̄ is still far too high: rejecting everybody looks best there."""
     with pytest.warns(perstep.DoubtWarning, match=r"stay for ever in 4 of the states, where it earned 0 per step"):
-        agent = perstep.QLearning(access_control(), rule="d2", model_capacity=0, seed=6).learn(11_000)
+        agent = perstep.QLearning(access_control(), rule="d2", model_capacity=0, seed=10).learn(11_000)
     assert names(agent) == ["trap"]
     assert agent.evaluate(5_000, deterministic=True).average_reward == 0.0
     assert names(agent.learn(100_000)) == []

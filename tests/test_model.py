@@ -228,6 +228,48 @@ def test_rewards_of_the_way_back_from_an_exploration_are_not_in_the_distribution
     )  # 54: the range of rewards
 
 
+def witnessed(transitions, num_states=3, num_actions=1, capacity=10**6):
+    """The model of these transitions: (state, action, reward, next state)."""
+    found = model.new_model(num_states, num_actions, capacity)
+    for state, action, reward, follower in transitions:
+        model.witness(found, state * num_actions + action, reward, follower)
+    return found
+
+
+def entries_of(found):
+    size = int(found.size[0])
+    return list(
+        zip(found.followers[:size].tolist(), found.rewards[:size].tolist(), found.counts[:size].tolist(), strict=True)
+    )
+
+
+def test_rewards_on_the_same_way_are_told_apart():
+    found = witnessed([(0, 0, 5.0, 0), (0, 0, -100.0, 0), (0, 0, 5.0, 0), (0, 0, 5.0, 1)])
+    assert entries_of(found) == [(0, 5.0, 2), (0, -100.0, 1), (1, 5.0, 1)]
+    assert (found.numbers[0], found.paid[0]) == (4, -85.0)
+
+
+def test_rewards_that_never_come_twice_are_not_told_apart_for_long():
+    found = witnessed([(0, 0, float(reward), 0) for reward in range(10)])
+    assert [reward for _, reward, _ in entries_of(found)][:4] == [0.0, 1.0, 2.0, 3.0]
+    assert np.isnan(found.rewards[4])
+    assert found.counts[:5].tolist() == [1, 1, 1, 1, 6]
+    assert model.is_modelled(found, 0)
+
+
+def test_up_to_32_rewards_that_come_again_are_told_apart():
+    found = witnessed([(0, 0, float(reward), 0) for number in range(40) for reward in (number, number)])
+    assert found.rewards[: model.MOST_REWARDS].tolist() == [float(reward) for reward in range(32)]
+    assert np.isnan(found.rewards[model.MOST_REWARDS])
+    assert found.counts[model.MOST_REWARDS] == 16
+
+
+def test_without_much_room_rewards_are_not_told_apart():
+    found = witnessed([(0, 0, 1.0, 0), (0, 0, 2.0, 0), (0, 0, 3.0, 0)], capacity=4)
+    assert entries_of(found)[:2] == [(0, 1.0, 1), (0, 2.0, 1)]
+    assert np.isnan(found.rewards[2])
+
+
 def test_naming_a_step_size_or_a_risk_level_goes_without_a_model():
     world = "perstep/TwoLoop-v0"
     assert perstep.QLearning(world)._run.model.numbers.size == 18
@@ -266,12 +308,13 @@ def test_a_file_without_gain_and_squares_is_read(tmp_path):
     arrays, metadata = storage.read(tmp_path / "agent.safetensors")
     storage.write(
         tmp_path / "old.safetensors",
-        {name: array for name, array in arrays.items() if name not in ("model.gain", "model.squares")},
+        {name: array for name, array in arrays.items() if name not in ("model.gain", "model.squares", "model.rewards")},
         metadata,
     )
     older = perstep.load(tmp_path / "old.safetensors")
     assert older._run.model.gain[0] == agent.average_reward
     assert not older._run.model.squares.any()
+    assert older.reward_distribution.weights.tolist() == older.earned_distribution.weights.tolist()
     assert older.learn(100).steps == 600
 
 
@@ -282,6 +325,7 @@ def test_a_file_without_gain_and_squares_is_read(tmp_path):
         ("followers", 9, "next states of the model must lie between -1 and 8"),
         ("counts", 0, "counts of the model must lie between 1"),
         ("numbers", 7_000, "other numbers of transitions than its entries"),
+        ("rewards", np.inf, "rewards of the model contains NaN or infinite"),
         ("paid", np.nan, "rewards of the model contains NaN or infinite"),
         ("squares", np.inf, "squares of the model contains NaN or infinite"),
         ("squares", -1.0, "negative sums of squares"),

@@ -1,4 +1,4 @@
-"""The empirical model of a table: which states followed each pair (S, A), how often, and what the pair paid.
+"""The empirical model of a table: which states followed each pair (S, A), how often, and what was paid on the way.
 
 The target of a single transition is one draw. The target from the model is the mean of all that was ever seen after a pair, so a
 value that is backed up over it has no noise but that of the world itself (Dyna with expected updates; Sutton & Barto, 2018, 8.5).
@@ -7,6 +7,7 @@ Memory is for each different transition, not for each step. A pair that no longe
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,9 @@ from perstep.randomness import uniform
 
 NONE = -1  # no entry; as a next state: nothing follows
 NOT_MODELLED = -1  # in the place of the number of transitions
-MOST_SUCCESSORS = 512  # of a pair: a step takes time for each of them
+MOST_SUCCESSORS = 512  # entries of a pair: a step takes time for each of them
+MOST_REWARDS = 32  # that are told apart between a pair and a next state
+FEW_REWARDS = 4  # that are told apart although none of them came twice, as those of a continuous distribution
 
 
 class Model(NamedTuple):
@@ -31,6 +34,7 @@ class Model(NamedTuple):
     squares: NDArray[np.float64]  # (P,): the sum of their δ², the distances of single targets from the mean one
     pairs: NDArray[np.int32]  # (C,): of each entry
     followers: NDArray[np.int32]  # (C,): the next state, or NONE after a masked end
+    rewards: NDArray[np.float64]  # (C,): the reward, or NaN where several are not told apart
     counts: NDArray[np.int64]  # (C,)
     older: NDArray[np.int32]  # (C,): the next entry of the same pair, or NONE
     size: NDArray[np.int64]  # (1,): entries so far
@@ -40,9 +44,9 @@ class Model(NamedTuple):
 def new_model(num_states: int, num_actions: int, capacity: int) -> Model:
     """Nothing seen, and room for this many different transitions, or as many as there can be."""
     pairs = num_states * num_actions if capacity else 0
-    capacity = min(capacity, pairs * (num_states + 1))
+    capacity = min(capacity, pairs * (num_states + 1) * (MOST_REWARDS + 1))
     claim(
-        28 * pairs + 20 * capacity,
+        28 * pairs + 28 * capacity,
         f"a model of {capacity:,} transitions",
         "Choose a smaller model_capacity, or 0 for none.",
     )
@@ -53,6 +57,7 @@ def new_model(num_states: int, num_actions: int, capacity: int) -> Model:
         np.zeros(pairs),
         np.zeros(capacity, np.int32),
         np.zeros(capacity, np.int32),
+        np.zeros(capacity),
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int32),
         np.zeros(1, np.int64),
@@ -66,10 +71,11 @@ def no_model() -> Model:
 
 
 @compiled
-def add_entry(model: Any, pair: Any, follower: Any, count: Any) -> None:
+def add_entry(model: Any, pair: Any, follower: Any, reward: Any, count: Any) -> None:
     """A transition that is new; the caller knows that there is room."""
     entry = model.size[0]
     model.pairs[entry], model.followers[entry], model.counts[entry] = pair, follower, count
+    model.rewards[entry] = reward
     model.older[entry] = model.newest[pair]
     model.newest[pair] = entry
     model.size[0] = entry + 1
@@ -80,14 +86,25 @@ def witness(model: Any, pair: Any, reward: Any, follower: Any) -> None:
     """Count one transition from a pair."""
     if model.numbers[pair] == NOT_MODELLED:
         return
-    entry, known = model.newest[pair], 0
-    while entry != NONE and model.followers[entry] != follower:
-        entry = model.older[entry]
+    entry, of_any_reward, known, alike, repeated = np.int64(model.newest[pair]), np.int64(NONE), 0, 0, False
+    while entry != NONE:
+        if model.followers[entry] == follower:
+            if model.rewards[entry] == reward:
+                break
+            if math.isnan(model.rewards[entry]):
+                of_any_reward = entry
+            alike += 1
+            repeated = repeated or model.counts[entry] > 1
+        entry = np.int64(model.older[entry])
         known += 1
+    if entry == NONE:
+        entry = of_any_reward
     if entry != NONE:
         model.counts[entry] += 1
     elif known < MOST_SUCCESSORS and model.size[0] < model.pairs.shape[0]:
-        add_entry(model, pair, follower, 1)
+        has_room = 2 * known < MOST_SUCCESSORS and 2 * model.size[0] < model.pairs.shape[0]
+        told_apart = alike == 0 or (has_room and alike < (MOST_REWARDS if repeated else FEW_REWARDS))
+        add_entry(model, pair, follower, reward if told_apart else math.nan, 1)
     else:
         model.numbers[pair] = NOT_MODELLED
         return
@@ -128,13 +145,14 @@ class SavedModel(NamedTuple):
     squares: NDArray[np.float64]
     pairs: NDArray[np.int32]
     followers: NDArray[np.int32]
+    rewards: NDArray[np.float64]
     counts: NDArray[np.int64]
     gain: NDArray[np.float64]
 
 
 def saved_part(model: Model, size: int) -> SavedModel:
     """Views of the parts that a file holds, with this many entries."""
-    entries = model.pairs[:size], model.followers[:size], model.counts[:size]
+    entries = model.pairs[:size], model.followers[:size], model.rewards[:size], model.counts[:size]
     return SavedModel(model.numbers, model.paid, model.squares, *entries, model.gain)
 
 
@@ -143,4 +161,4 @@ def link(model: Model, size: int) -> None:
     model.newest[:] = NONE
     model.size[0] = 0
     for entry in range(size):
-        add_entry(model, model.pairs[entry], model.followers[entry], model.counts[entry])
+        add_entry(model, model.pairs[entry], model.followers[entry], model.rewards[entry], model.counts[entry])

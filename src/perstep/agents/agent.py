@@ -284,12 +284,17 @@ class Agent(ABC):
 
     @property
     def earned_reward(self) -> float:
-        """The mean reward per step of late: that of `reward_distribution`, with the same steps; NaN before the first."""
+        """The mean reward per step of late: that of `earned_distribution`, with the same steps; NaN before the first."""
         values, counts = atoms(self._record.sketch)
         return float(values @ (counts / counts.sum())) if counts.size else math.nan
 
     @property
     def reward_distribution(self) -> Distribution:
+        """The long-run distribution of the reward per step, as far as it is known now: `earned_distribution`."""
+        return self.earned_distribution
+
+    @property
+    def earned_distribution(self) -> Distribution:
         """The distribution of the reward per step that the agent earned of late, with its number of steps and its standard errors.
 
         It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Of a
@@ -314,7 +319,7 @@ class Agent(ABC):
     @property
     def learned_distribution(self) -> Distribution:
         """The distribution of the reward per step that the rule itself has learnt: the quantiles θ with equal weights, or the
-        masses of the rule "categorical". It may lag behind `reward_distribution`, which counts the rewards."""
+        masses of the rule "categorical". It may lag behind `earned_distribution`, which counts the rewards."""
         if self.config.rule_row.has_reward_masses:
             return Distribution(self._rewards.masses, atoms_of_masses(self._rewards.masses, self._rewards.grid))
         return Distribution.from_quantiles(self._rewards.theta)

@@ -108,7 +108,7 @@ def _divergence(agent: Agent) -> Iterator[Doubt]:
 
 def _small_steps(agent: Agent) -> Iterator[Doubt]:
     """Steps so small that values are still where they began, though rewards differ."""
-    step, spread = as_decay(agent.config.step_size).scale, agent.reward_distribution.std
+    step, spread = as_decay(agent.config.step_size).scale, agent.earned_distribution.std
     updates = getattr(agent, "updates", None)
     if updates:
         if step * updates < LEAST_PATH:
@@ -136,7 +136,7 @@ def _small_steps(agent: Agent) -> Iterator[Doubt]:
 
 
 def _equal_rewards(agent: Agent) -> Iterator[Doubt]:
-    rewards = agent.reward_distribution
+    rewards = agent.earned_distribution
     ends = int(agent.history.episodes.sum())
     if rewards.num_components == 1 and ends and agent.config.termination == "continue" and not agent.reset_cost:
         yield Doubt(
@@ -148,7 +148,7 @@ def _equal_rewards(agent: Agent) -> Iterator[Doubt]:
 
 
 def _average(agent: Agent) -> Iterator[Doubt]:
-    rewards = agent.reward_distribution
+    rewards = agent.earned_distribution
     apart = agent.average_reward - agent.earned_reward
     config, rates = agent.config, agent.history.reward_rate
     improved = float(np.ptp(rates)) if len(rates) else 0.0  # an agent that has come far need not be exact yet
@@ -172,7 +172,7 @@ def _quantiles(agent: Agent) -> Iterator[Doubt]:
     """θ_i lies where it should if the share of the rewards below it is about τ_i; where rewards are atoms, a share in between."""
     if not agent.config.rule_row.has_reward_quantiles or agent.steps < len(agent._rewards.first):
         return
-    rewards, theta, tau = agent.reward_distribution, agent._rewards.theta, agent._rewards.tau
+    rewards, theta, tau = agent.earned_distribution, agent._rewards.theta, agent._rewards.tau
     near = 0.01 * _spread(agent)
     below, above = np.asarray(rewards.cdf(theta - near)), np.asarray(rewards.cdf(theta + near))
     away = np.maximum(below - tau, tau - above)
@@ -188,7 +188,7 @@ def _quantiles(agent: Agent) -> Iterator[Doubt]:
         "quantiles",
         f"The {100 * float(tau[worst]):.0f} % quantile of the reward is learnt as {float(theta[worst]):.4g}, but {goal:.4g} was "
         f"earned lately. With its step of {step:.3g} it needs about {needed:,.0f} more steps: use preset='steady', or a larger "
-        "reward_step_size. (agent.reward_distribution counts what was earned, and does not wait for it.)",
+        "reward_step_size. (agent.earned_distribution counts what was earned, and does not wait for it.)",
     )
 
 
@@ -251,7 +251,7 @@ def _trap(agent: Agent) -> Iterator[Doubt]:
     remembered = agent._remembered_moves()
     if remembered is None:
         return
-    rewards = agent.reward_distribution
+    rewards = agent.earned_distribution
     states, next_states, earned = remembered
     for count, gain, error in closed_classes(states, next_states, earned, agent._place_now()):
         lost = agent.earned_reward - gain
@@ -349,7 +349,7 @@ def _wandering(agent: Agent, std: float) -> float:
 def _largest_reward(agent: Agent) -> float:
     """The size of the largest reward, as far as it is known: of late, and on average in a window of the past."""
     units, rates = agent._rewards.units, agent.history.reward_rate
-    lately = float(np.abs(agent.reward_distribution.means).max())
+    lately = float(np.abs(agent.earned_distribution.means).max())
     return max(lately, float(np.abs(rates).max(initial=0.0)), float(abs(units[MEAN]) + units[REWARD + 1]))
 
 
@@ -363,7 +363,7 @@ def _largest(agent: Agent) -> float:
 
 def _spread(agent: Agent) -> float:
     """The range of the rewards that were earned lately, without the rarest thousandth on each side."""
-    rewards = agent.reward_distribution
+    rewards = agent.earned_distribution
     places = np.sort(rewards.means)
     weights = np.cumsum(rewards.weights[np.argsort(rewards.means)])
     low, high = np.searchsorted(weights, [0.001, 0.999])

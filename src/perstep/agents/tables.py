@@ -16,11 +16,13 @@ from perstep import rules, storage, tabular
 from perstep.agents.agent import LONGEST, Agent, AgentHooks, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, within
 from perstep.agents.evaluation import Evaluation, Snapshot
+from perstep.agents.modelled import modelled_rewards
 from perstep.agents.worlds import Absent
 from perstep.block_sums import BlockSums, no_block_sums
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
 from perstep.curiosity import with_position
+from perstep.distribution import Distribution
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
@@ -101,6 +103,24 @@ class TabularAgent(Agent):
     def visits(self) -> NDArray[np.int64]:
         """How often each entry was updated: (S,) for TD, (S, A) for Q."""
         return self._entries(self._run.table.visits).copy()
+
+    @property
+    def reward_distribution(self) -> Distribution:
+        """The long-run distribution of the reward per step of `policy()`, with the number of steps that it rests on.
+
+        In a finite MDP, with a model, that of the best actions as they are now, by all that was ever seen after them. Where the
+        model does not know them well enough, or cannot tell their rewards apart, and everywhere else: `earned_distribution`.
+        """
+        earned = self.earned_distribution
+        if self.mdp is None or not self._is_curious or not self._run.model.numbers.size or earned.num_samples is None:
+            return earned
+        found = modelled_rewards(self._run.model, self._run.table.scores.argmax(axis=1))
+        if found is None:
+            return earned
+        weights, rewards = found
+        return Distribution(
+            weights, rewards, num_samples=earned.num_samples, effective_samples=earned.effective_samples
+        )
 
     def policy(self, deterministic: bool = False) -> Floats:
         """Probabilities of the actions in every state, (S, A), as the agent behaves, explorations of a curious one apart; with
@@ -320,13 +340,18 @@ class TabularAgent(Agent):
         size = len(arrays.get("model.pairs", ()))
         within("number of transitions in the model", np.array([size]), len(model.pairs) + 1)
         kept = saved_part(model, size)
-        older = {"model.squares": np.zeros(len(model.squares)), "model.gain": np.array([self.average_reward])}
+        older = {
+            "model.squares": np.zeros(len(model.squares)),
+            "model.rewards": np.full(size, np.nan),
+            "model.gain": np.array([self.average_reward]),
+        }
         fill("model", kept, {**older, **arrays})
         within("pairs of the model", kept.pairs.astype(np.int64), len(model.numbers))
         within("next states of the model", kept.followers.astype(np.int64), self.num_states, least=NONE)
         within("counts of the model", kept.counts, LONGEST, least=1)
         for name, numbers in (("rewards", kept.paid), ("squares", kept.squares), ("gain", kept.gain)):
             finite_numbers(f"{name} of the model", numbers)
+        finite_numbers("rewards of the model", kept.rewards[~np.isnan(kept.rewards)])
         if (kept.squares < 0.0).any():
             raise storage.BadFile("The file's model has negative sums of squares.")
         counted = np.bincount(kept.pairs, kept.counts, len(model.numbers)).astype(np.int64)
