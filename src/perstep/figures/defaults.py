@@ -27,7 +27,7 @@ def defaults_figure(results: Results) -> Figure:
     """Scores of greedy policies, one dot per run."""
     frame = all_worlds(results.folder)
     places = _places(frame)
-    figure, panels = style.panels(len(RULES), 6.6, sharey=True)
+    figure, panels = style.panels(len(RULES), 7.8, sharey=True)
     for axes, letter, rule in zip(panels, "abc", RULES, strict=True):
         _panel(axes, frame.filter(pl.col("rule") == rule), places)
         axes.axvline(LEAST_D2 if rule == "d2" else LEAST_OTHERS, color=style.BLACK, lw=0.8, ls=":", zorder=0)

@@ -35,6 +35,7 @@ from perstep.environments import (
     river_swim,
     routing,
     service_queue,
+    six_arms,
     tandem_queue,
     two_loop,
 )
@@ -134,6 +135,7 @@ WORLDS = {
         "Taxi in rain": partial(_from_gymnasium, "Taxi-v4", is_rainy=True),
         "Catch": catch,
         "Criss-cross": criss_cross,
+        "SixArms": six_arms,
     }),
     **_worlds(SEEN, {
         "Red-pill": red_pill_blue_pill,
@@ -153,8 +155,6 @@ WORLDS = {
         "Busy queue": partial(service_queue, 30, arrival=0.45, holding_cost=2.0),
         "Maintenance 20": partial(maintenance, 20, wear=0.4),
         "FrozenLake dry": partial(_from_gymnasium, "FrozenLake8x8-v1", is_slippery=False),
-    }),
-    **_worlds(NEW, {
         "Admission control": admission_control,
         "Garnet 300 x1000": partial(scaled, partial(garnet, 300, 6, 2, seed=41), 1e3),
         "RiverSwim 20 tiny": partial(scaled, partial(river_swim, 20), 1e-3),
@@ -163,6 +163,16 @@ WORLDS = {
         "Tall Catch": partial(catch, 16, 7),
         "Crowded criss-cross": partial(criss_cross, 5, arrivals=(0.15, 0.1), holding_costs=(1.0, 3.0, 2.0)),
         "Garnet 80 without chance": partial(garnet, 80, 8, 1, seed=61),
+    }),
+    **_worlds(NEW, {
+        "Access control 15": partial(access_control, num_servers=15, free_probability=0.04),
+        "Garnet 250 x500": partial(scaled, partial(garnet, 250, 3, 6, seed=71), 500.0),
+        "RiverSwim 15 small": partial(scaled, partial(river_swim, 15), 0.01),
+        "Few orders": partial(inventory, 25, mean_demand=3.0, order_cost=15.0),
+        "Patient queue": partial(service_queue, 40, arrival=0.3, holding_cost=0.5),
+        "FrozenLake other map": partial(_from_gymnasium, "FrozenLake-v1", map_seed=21),
+        "Maintenance 30": partial(maintenance, 30, wear=0.3),
+        "Tandem with fast arrivals": partial(tandem_queue, 10, arrival=0.3),
     }),
 }  # fmt: skip
 """File name → world. "tiny": rewards times 0.001; those of Garnet 20 are 0.001 R + 0.5. "noisy": rewards have a standard deviation
