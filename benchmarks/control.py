@@ -17,6 +17,7 @@ import itertools
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import numpy as np
 from measuring import table
 
 import perstep
+from perstep.studies.defaults import quantile_errors
 
 AUTOSCALING = "perstep/Autoscaling-v0"
 STEPS = {"CartPole-v1": 50_000, "MountainCar-v0": 100_000, "Acrobot-v1": 100_000, AUTOSCALING: 100_000}
@@ -180,6 +182,7 @@ def ours(world: str, algorithm: str, settings: str, seed: int) -> dict[str, Any]
     begin = time.monotonic()
     agent.learn(STEPS[world], progress=False)
     seconds = time.monotonic() - begin
+    believed = beliefs(agent)
     history = agent.history
     episodes = history.episodes[-10:]
     ended = episodes.sum()
@@ -189,11 +192,27 @@ def ours(world: str, algorithm: str, settings: str, seed: int) -> dict[str, Any]
         "late_reward_per_step": float(history.reward_rate[-10:].mean()),
         "late_return": float(np.nansum(history.episode_return[-10:] * episodes) / ended) if ended else None,
         "seconds": seconds,
+        **believed,
     }
+
+
+def beliefs(agent: Any) -> dict[str, float]:
+    """How far R̄ is from what the agent earned lately, and its distribution from what it earns as it behaves now, in 100,000 steps
+    without learning; as shares of the range of the rewards there. Quantiles as in the study of the defaults, with its band."""
+    now = agent.evaluate(100_000, seed=1).reward_distribution
+    unit = float(np.ptp(now.means)) or 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", perstep.ThinTail)
+        return {
+            "average_error": abs(agent.average_reward - agent.earned_reward) / unit,
+            "quantile_error": float(quantile_errors(agent.reward_distribution, now).max()) / unit,
+            "cvar_error": abs(agent.reward_distribution.cvar(0.01) - now.cvar(0.01)) / unit,
+        }
 
 
 PARTS = {"sb3": (sb3, SB3_CELLS), "ours": (ours, OUR_CELLS)}
 KEY = ("world", "algorithm", "settings", "seed")
+BELIEFS = ("average_error", "quantile_error", "cvar_error")
 
 
 def read() -> list[dict[str, Any]]:
@@ -237,6 +256,12 @@ def estimate(values: list[float | None], digits: int) -> str:
     return f"{np.mean(known):.{digits}f}{error}"
 
 
+def worst(rows: list[dict[str, Any]], name: str) -> str:
+    """The largest error of the runs that have one, as a percentage."""
+    errors = [row[name] for row in rows if name in row]
+    return f"{max(errors):.1%}" if errors else "—"
+
+
 def show() -> None:
     rows = read()
     shown = []
@@ -255,11 +280,24 @@ def show() -> None:
                 estimate(columns["late_return"], 1),
                 estimate(columns["late_reward_per_step"], 3),
                 f"{sum(columns['steps']) / sum(columns['seconds']):,.0f}",
+                *(worst(found, name) for name in BELIEFS),
             )
         )
     table(
         f"The trained policy over {GAMES} games without exploration; late: while learning, the last tenth. Mean ± standard error",
-        ("world", "algorithm", "seeds", "return", "reward/step", "late return", "late reward/step", "steps/s"),
+        (
+            "world",
+            "algorithm",
+            "seeds",
+            "return",
+            "reward/step",
+            "late return",
+            "late reward/step",
+            "steps/s",
+            "R̄ − earned",
+            "quantiles",
+            "cvar(0.01)",
+        ),
         shown,
     )
 
