@@ -198,21 +198,25 @@ def ours(world: str, algorithm: str, settings: str, seed: int) -> dict[str, Any]
 
 def beliefs(agent: Any) -> dict[str, float]:
     """How far R̄ is from what the agent earned lately, and its distribution from what it earns as it behaves now, in 100,000 steps
-    without learning; as shares of the range of the rewards there. Quantiles as in the study of the defaults, with its band."""
-    now = agent.evaluate(100_000, seed=1).reward_distribution
+    without learning; as shares of the range of the rewards there. Quantiles as in the study of the defaults, with its band. The
+    last number is the error of CVaR in standard errors of both, as the distributions give them."""
+    learnt, now = agent.reward_distribution, agent.evaluate(100_000, seed=1).reward_distribution
     unit = float(np.ptp(now.means)) or 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", perstep.ThinTail)
+        cvar_error = abs(learnt.cvar(0.01) - now.cvar(0.01))
+        doubt = float(np.hypot(learnt.cvar_error(0.01), now.cvar_error(0.01)))
         return {
             "average_error": abs(agent.average_reward - agent.earned_reward) / unit,
-            "quantile_error": float(quantile_errors(agent.reward_distribution, now).max()) / unit,
-            "cvar_error": abs(agent.reward_distribution.cvar(0.01) - now.cvar(0.01)) / unit,
+            "quantile_error": float(quantile_errors(learnt, now).max()) / unit,
+            "cvar_error": cvar_error / unit,
+            "cvar_in_standard_errors": cvar_error / doubt if doubt else 0.0,
         }
 
 
 PARTS = {"sb3": (sb3, SB3_CELLS), "ours": (ours, OUR_CELLS)}
 KEY = ("world", "algorithm", "settings", "seed")
-BELIEFS = ("average_error", "quantile_error", "cvar_error")
+BELIEFS = {"average_error": ".1%", "quantile_error": ".1%", "cvar_error": ".1%", "cvar_in_standard_errors": ".1f"}
 
 
 def read() -> list[dict[str, Any]]:
@@ -256,10 +260,10 @@ def estimate(values: list[float | None], digits: int) -> str:
     return f"{np.mean(known):.{digits}f}{error}"
 
 
-def worst(rows: list[dict[str, Any]], name: str) -> str:
-    """The largest error of the runs that have one, as a percentage."""
+def worst(rows: list[dict[str, Any]], name: str, form: str) -> str:
+    """The largest error of the runs that have one."""
     errors = [row[name] for row in rows if name in row]
-    return f"{max(errors):.1%}" if errors else "—"
+    return f"{max(errors):{form}}" if errors else "—"
 
 
 def show() -> None:
@@ -280,7 +284,7 @@ def show() -> None:
                 estimate(columns["late_return"], 1),
                 estimate(columns["late_reward_per_step"], 3),
                 f"{sum(columns['steps']) / sum(columns['seconds']):,.0f}",
-                *(worst(found, name) for name in BELIEFS),
+                *(worst(found, name, form) for name, form in BELIEFS.items()),
             )
         )
     table(
@@ -297,6 +301,7 @@ def show() -> None:
             "R̄ − earned",
             "quantiles",
             "cvar(0.01)",
+            "in std. errors",
         ),
         shown,
     )
