@@ -30,6 +30,29 @@ def mean_target(seen, Q, s, a, R_bar):
     return np.mean([r - R_bar + Q[s_next].max() for r, s_next in seen[s, a]])
 
 
+def settled_target(seen, Q, s, a, R_bar):
+    """The same, where whoever stays in s repeats a until it leaves, or does what is best of the other actions."""
+    stays = [r for r, s_next in seen[s, a] if s_next == s]
+    leaves = [(r, Q[s_next].max()) for r, s_next in seen[s, a] if s_next != s]
+    gained = sum(r - R_bar for r in stays) + sum(r - R_bar + value for r, value in leaves)
+    others = np.delete(Q[s], a).max()
+    if leaves:
+        inside = max(others, gained / len(leaves))
+    else:
+        inside = others if gained < 0 else Q[s].max()
+    return (gained + len(stays) * inside) / len(seen[s, a])
+
+
+def refreshed(seen, Q, s, last, R_bar):
+    """The best action of s moves to its target, then the next one if another is the best now; yields what it moves."""
+    for _ in range(ACTIONS):
+        best = Q[s].argmax()
+        if best == last or not seen[s, best]:
+            return
+        yield best, settled_target(seen, Q, s, best, R_bar)
+        last = best
+
+
 def test_after_a_transition_the_value_is_the_mean_target_of_all_that_followed_the_pair():
     run, seen = with_model("d2"), defaultdict(list)
     Q, theta = run.table.values[..., 0].copy(), run.rewards.theta.copy()
@@ -37,7 +60,9 @@ def test_after_a_transition_the_value_is_the_mean_target_of_all_that_followed_th
         seen[s, a].append((r, s_next))
         tabular.q_learning(rules.RULES["d2"].number, run, 0, s, a, r, s_next, False, make_generator(0))
         oracles.d2_q(Q.copy(), theta, ALPHA, ETA * ALPHA, s, a, r, s_next)
-        Q[s, a] = mean_target(seen, Q, s, a, theta.mean())
+        Q[s, a] = settled_target(seen, Q, s, a, theta.mean())
+        for best, target in refreshed(seen, Q, s, a, theta.mean()):
+            Q[s, best] = target
         np.testing.assert_allclose(run.table.values[..., 0], Q, rtol=0, atol=1e-11)
         np.testing.assert_allclose(run.rewards.theta, theta, rtol=0, atol=1e-12)
 
@@ -50,7 +75,11 @@ def test_return_quantiles_keep_their_shape_and_get_the_mean_target():
         tabular.q_learning(rules.RULES["d3"].number, run, 0, s, a, r, s_next, False, make_generator(0))
         Q = Omega.mean(-1)
         oracles.d3_q(Omega, theta, ALPHA, ETA * ALPHA, s, a, r, s_next)
-        Omega[s, a] += mean_target(seen, Q, s, a, theta.mean()) - Omega[s, a].mean()
+        Omega[s, a] += settled_target(seen, Q, s, a, theta.mean()) - Omega[s, a].mean()
+        Q = Omega.mean(-1)
+        for best, target in refreshed(seen, Q, s, a, theta.mean()):
+            Omega[s, best] += target - Q[s, best]
+            Q[s, best] = target
         np.testing.assert_allclose(run.table.values, Omega, rtol=0, atol=1e-11)
 
 
@@ -67,10 +96,14 @@ def test_the_gain_of_the_model_follows_the_changes_of_values_on_greedy_steps(rul
         squares[s * ACTIONS + a] += delta**2
         if t < 128:
             gain = run.rewards.theta.mean() + run.rewards.offset[0]
-        new = mean_target(seen, Q, s, a, gain)
+        one_step, new = mean_target(seen, Q, s, a, gain), settled_target(seen, Q, s, a, gain)
         if was_best:
-            gain += 0.1 / (1 + t / 100) ** 0.9 * (new - Q[s, a])
+            gain += 0.1 / (1 + t / 100) ** 0.9 * (one_step - Q[s, a])
         Q[s, a] = new
+        average = run.rewards.theta.mean() + run.rewards.offset[0]
+        for best, target in refreshed(seen, Q, s, a, gain if t >= 128 else average):
+            Q[s, best] = target
+            gain = gain if t >= 128 else average
         np.testing.assert_allclose(run.table.values[..., 0], Q, rtol=0, atol=1e-10)
         assert run.model.gain[0] == pytest.approx(gain, abs=1e-11)
     assert t > 200
@@ -90,12 +123,37 @@ def test_a_masked_end_counts_as_nothing_that_follows():
     model.witness(found, 0, 1.0, 1)
     model.witness(found, 0, 3.0, model.NONE)
     scores = np.array([[5.0], [10.0]])
-    # ((1 + 0.9 · 10) + (3 + 0.9 · (−0.7))) / 2
-    assert model.expected_target(found, scores, 0, 0.9, NOTHING) == pytest.approx(6.185, abs=1e-12)
+    # ((1 + 0.9 · 10) + (3 + 0.9 · (−0.7))) / 2 − 0.185
+    assert model.expected_target(found, scores, 0, 0.9, NOTHING, 0.185) == pytest.approx((6.0, 6.0), abs=1e-12)
+
+
+def test_a_state_that_is_hard_to_leave_by_hand():
+    found = witnessed([(0, 0, -1.0, 0)] * 3 + [(0, 0, -1.0, 1), (0, 1, -1.0, 0)], num_actions=2)
+    scores = np.array([[0.0, -9.0], [10.0, 0.0], [0.0, 0.0]])
+    # One step: −1 and a quarter of 10. Staying until it leaves takes four steps at −1: 10 − 4 = 6; so −1 + 0.75 · 6 + 0.25 · 10.
+    assert model.expected_target(found, scores, 0, 1.0, NOTHING, 0.0) == pytest.approx((1.5, 6.0))
+    # The second action never left, and pays less than the gain: the first is what follows it.
+    assert model.expected_target(found, scores, 1, 1.0, NOTHING, 0.5) == pytest.approx((-1.5, -1.5))
+    scores[0] = [0.0, 5.0]
+    assert model.expected_target(found, scores, 1, 1.0, NOTHING, 0.5) == pytest.approx((3.5, -1.5))
+    # With a gain of −2 it pays more than the gain: whoever stays is better off.
+    assert model.expected_target(found, scores, 1, 1.0, NOTHING, -2.0) == pytest.approx((6.0, 6.0))
+
+
+def test_an_action_that_leads_nowhere_does_not_stay_the_best():
+    """Its value was right when that of the other action was 10. When that falls to −40 in one step, it is looked at again."""
+    run, generator = with_model("d2"), make_generator(0)
+    for state, action, reward, follower in [(1, 0, 0.0, 1), (0, 0, 0.0, 1), (0, 1, -1.0, 0)]:
+        model.witness(run.model, state * ACTIONS + action, reward, follower)
+    run.table.scores[:], run.table.values[:] = -99.0, -99.0
+    for entry, value in {(0, 0): 10.0, (0, 1): 9.0, (1, 0): -40.0}.items():
+        run.table.scores[entry], run.table.values[entry] = value, value
+    tabular.q_learning(rules.RULES["d2"].number, run, 0, 0, 0, 0.0, 1, False, generator)
+    assert run.table.scores[0].argmax() == 0
 
 
 @pytest.mark.parametrize(
-    ("capacity", "followers"), [(1, range(2)), (10**6, range(model.MOST_SUCCESSORS + 1))], ids=["no room", "too many"]
+    ("capacity", "followers"), [(1, range(2)), (10**6, range(model.MOST_ENTRIES + 1))], ids=["no room", "too many"]
 )
 def test_a_pair_that_does_not_fit_is_left_to_its_single_transitions(capacity, followers):
     found = model.new_model(100, 1, capacity)
@@ -170,27 +228,36 @@ def test_tries_are_not_in_the_distribution():
         assert agent.reward_distribution.cvar(0.001) == -1.0
 
 
-def parts_of_a_cycle(chosen, share, least=0.0):
+def parts_of_a_cycle(chosen, share, short):
     """Steps of the busy part, steps that do not count after it, and steps that count."""
     mood = np.zeros(curiosity.MOOD, np.int64)
     mood[curiosity.CHOSEN] = chosen
     parts = [0, 0, 0]
-    while not sum(parts) or mood[curiosity.POSITION] < max(1000, 0 if least else chosen // 10):
-        busy = curiosity.enter_cycle(mood, max(curiosity.BUSY, share), least)
+    for _ in range(1000 if short else max(100, chosen // 10)):
+        busy = curiosity.enter_cycle(mood, max(curiosity.BUSY, share), short)
         parts[0 if busy else 1 if mood[curiosity.EXPLORING] < 0 else 2] += 1
     return parts
 
 
 @pytest.mark.parametrize(
-    ("chosen", "share", "least", "parts"),
+    ("chosen", "share", "short", "parts"),
     [
-        (100_000, 0.1, 0.0, [4000, 900, 5100]),  # a tenth of the steps; 40 %, and 15 % of the rest
-        (100_000, 0.1, 0.05, [400, 90, 510]),  # a world that changes
-        (0, 0.9, 0.0, [900, 15, 85]),  # most steps explore
+        (100_000, 0.1, False, [4000, 900, 5100]),  # a tenth of the steps; 40 %, and 15 % of the rest
+        (100_000, 0.1, True, [400, 90, 510]),  # a world that changes
+        (0, 0.9, False, [90, 2, 8]),  # most steps explore
     ],
 )
-def test_a_cycle_is_busy_settles_and_counts(chosen, share, least, parts):
-    assert parts_of_a_cycle(chosen, share, least) == parts
+def test_a_cycle_is_busy_settles_and_counts(chosen, share, short, parts):
+    assert parts_of_a_cycle(chosen, share, short) == parts
+
+
+def test_every_agent_has_counted_something_from_the_first_step_on():
+    for settings in ({"rule": "differential"}, {"rule": "d2"}, {"preset": "changing"}, {"least_exploration": 1.0}):
+        agent = perstep.QLearning("perstep/TwoLoop-v0", **settings)
+        for steps in (1, 9, 90, 900):
+            assert agent.learn(steps).reward_distribution.num_samples > 0
+            assert np.isfinite(agent.earned_reward)
+            assert "per step" in agent.card()
 
 
 def test_a_file_from_before_there_were_cycles_is_read(tmp_path):
@@ -250,11 +317,18 @@ def test_rewards_on_the_same_way_are_told_apart():
 
 
 def test_rewards_that_never_come_twice_are_not_told_apart_for_long():
-    found = witnessed([(0, 0, float(reward), 0) for reward in range(10)])
-    assert [reward for _, reward, _ in entries_of(found)][:4] == [0.0, 1.0, 2.0, 3.0]
-    assert np.isnan(found.rewards[4])
-    assert found.counts[:5].tolist() == [1, 1, 1, 1, 6]
+    found = witnessed([(0, 0, float(reward), 0) for reward in range(20)])
+    assert [reward for _, reward, _ in entries_of(found)][:16] == [float(reward) for reward in range(16)]
+    assert np.isnan(found.rewards[16])
+    assert found.counts[:17].tolist() == [1] * 16 + [4]
     assert model.is_modelled(found, 0)
+
+
+@pytest.mark.parametrize("number", [10, 32])
+def test_equally_likely_rewards_in_any_order_are_told_apart(number):
+    rng = np.random.default_rng(number)
+    ways = [witnessed([(0, 0, float(reward), 0) for reward in rng.integers(number, size=2_000)]) for _ in range(50)]
+    assert sum(np.isnan(found.rewards[: found.size[0]]).any() for found in ways) <= 1
 
 
 def test_up_to_32_rewards_that_come_again_are_told_apart():
@@ -326,7 +400,7 @@ def test_a_file_without_gain_and_squares_is_read(tmp_path):
         ("counts", 0, "counts of the model must lie between 1"),
         ("numbers", 7_000, "other numbers of transitions than its entries"),
         ("rewards", np.inf, "rewards of the model contains NaN or infinite"),
-        ("paid", np.nan, "rewards of the model contains NaN or infinite"),
+        ("paid", np.nan, "sums of rewards of the model contains NaN or infinite"),
         ("squares", np.inf, "squares of the model contains NaN or infinite"),
         ("squares", -1.0, "negative sums of squares"),
         ("gain", np.nan, "gain of the model contains NaN or infinite"),

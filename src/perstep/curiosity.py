@@ -32,9 +32,12 @@ FALL = 10_000.0  # steps after which the share of explorations begins to fall
 FALL_PER_ENTRY = 4.0  # the same for every entry of the table that was met, where that is more
 SHARE_TO_FIND = 0.9  # where the share of explorations stays while all rewards were the same
 EARLY = 0.1  # share of explorations above which R̄ follows all steps with the best actions, not only those that count
-SHORTEST_CYCLE = 1_000.0  # steps; also the length of all cycles in a world that changes
+SHORTEST_CYCLE, SHORT_CYCLE = (
+    100.0,
+    1_000.0,
+)  # steps; cycles do not become longer than short ones in a world that changes
 CYCLE = 0.1  # length of a cycle, as a share of all steps so far
-BUSY = 0.4  # least part of a cycle with explorations and tries
+BUSY, MOST_BUSY = 0.4, 0.9  # least and largest part of a cycle with explorations and tries
 SETTLING = 0.15  # of the rest: steps that do not count, since an exploration or a try may have left the agent far away
 MOST_TRIES = 0.1  # the largest chance of trying a rarely tried action
 FALL_OF_TRIES = 2.0  # how fast that chance falls with the visits of a state
@@ -60,8 +63,8 @@ def chance_of_a_try(visits: Any, least: Any) -> Any:
 
 @inlined
 def is_usual(table: Any) -> Any:
-    """Whether this step counts as what the agent does when it neither explores nor tries."""
-    return table.mood[EXPLORING] == 0
+    """Whether this step counts as what the agent does when it neither explores nor tries; in the first cycle all steps do."""
+    return table.mood[EXPLORING] == 0 or table.mood[CHOSEN] <= SHORTEST_CYCLE
 
 
 @inlined
@@ -71,9 +74,11 @@ def moves_average(table: Any) -> Any:
 
 
 @inlined
-def enter_cycle(mood: Any, busy: Any, least: Any) -> Any:
+def enter_cycle(mood: Any, busy: Any, short: Any) -> Any:
     """Take one more step in the cycle; returns whether it is in the busy part. If not, the mood is set to whether it counts."""
-    length = SHORTEST_CYCLE if least > 0.0 else max(SHORTEST_CYCLE, CYCLE * mood[CHOSEN])
+    length = max(SHORTEST_CYCLE, CYCLE * mood[CHOSEN])
+    if short:
+        length = min(length, SHORT_CYCLE)
     if mood[POSITION] >= length:
         mood[POSITION] = 0
     position = mood[POSITION] / length
@@ -96,8 +101,9 @@ def act_curiously(table: Any, model: Any, state: Any, least: Any, nothing_to_los
     share = share_of_explorations(table, least)
     if not nothing_to_lose or share > SHARE_TO_FIND:
         mood[CHOSEN] += 1
-    best, busy = greedy(table.scores[state]), max(BUSY, share)
-    if not enter_cycle(mood, busy, least):
+    best, busy = greedy(table.scores[state]), min(max(BUSY, share), MOST_BUSY)
+    has_model = model.numbers.shape[0] > 0  # without one, values need tries all the time
+    if not enter_cycle(mood, busy, least > 0.0 or not has_model):
         return best
     share = min(SHARE_TO_FIND, share / busy)
     draw = uniform(generator)
@@ -114,10 +120,16 @@ def act_curiously(table: Any, model: Any, state: Any, least: Any, nothing_to_los
             if visits[a] < visits[rarest]:
                 rarest = a
         return rarest
-    if model.numbers.shape[0] > 0 and draw < TRIES_OF_PROMISING:
+    if has_model and draw < TRIES_OF_PROMISING:
         pairs = slice(state * visits.shape[0], (state + 1) * visits.shape[0])
         return most_promising(table.scores[state], best, model.numbers[pairs], model.squares[pairs], DOUBT)
     return best
+
+
+@inlined
+def urge_of(visits: Any, ahead: Any) -> Any:
+    """The urge of an entry with this many visits, if the largest urge after it is `ahead`."""
+    return 1.0 / math.sqrt(1.0 + visits) + HORIZON_FACTOR * ahead
 
 
 @compiled
@@ -126,10 +138,9 @@ def grow_curious(table: Any, state: Any, action: Any, next_state: Any) -> None:
     visits = table.visits[state, action]
     if visits == 1:
         table.mood[ENTRIES] += 1
-    news = 1.0 / math.sqrt(1.0 + visits)
     ahead = table.urges[next_state, greedy(table.urges[next_state])]
     step = 0.5 / math.sqrt(visits)
-    table.urges[state, action] += step * (news + HORIZON_FACTOR * ahead - table.urges[state, action])
+    table.urges[state, action] += step * (urge_of(visits, ahead) - table.urges[state, action])
 
 
 def with_position(mood: NDArray[np.int64]) -> NDArray[np.int64]:

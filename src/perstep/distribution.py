@@ -525,7 +525,12 @@ def _probabilities(p: float | Sequence[float] | Floats, what: str, *, zero_allow
         bad = float(asked[~good].flat[0])
         allowed = "[0, 1]" if zero_allowed else "(0, 1]"
         raise ValueError(
-            f"{what} expects a probability p in {allowed}, got {bad:g}. Give a fraction: 0.05, not 5, for five percent."
+            f"{what} expects a probability p in {allowed}, got {bad:g}. "
+            + (
+                "The worst 0 % of the steps is no step; quantile(0) is the smallest reward."
+                if bad == 0
+                else "Give a fraction: 0.05, not 5, for five percent."
+            )
         )
     return asked
 

@@ -20,9 +20,9 @@ from perstep.randomness import uniform
 
 NONE = -1  # no entry; as a next state: nothing follows
 NOT_MODELLED = -1  # in the place of the number of transitions
-MOST_SUCCESSORS = 512  # entries of a pair: a step takes time for each of them
+MOST_ENTRIES = 512  # entries of a pair: a step takes time for each of them
 MOST_REWARDS = 32  # that are told apart between a pair and a next state
-FEW_REWARDS = 4  # that are told apart although none of them came twice, as those of a continuous distribution
+FEW_REWARDS = 16  # that are told apart although none of them came twice, as those of a continuous distribution
 
 
 class Model(NamedTuple):
@@ -101,8 +101,8 @@ def witness(model: Any, pair: Any, reward: Any, follower: Any) -> None:
         entry = of_any_reward
     if entry != NONE:
         model.counts[entry] += 1
-    elif known < MOST_SUCCESSORS and model.size[0] < model.pairs.shape[0]:
-        has_room = 2 * known < MOST_SUCCESSORS and 2 * model.size[0] < model.pairs.shape[0]
+    elif known < MOST_ENTRIES and model.size[0] < model.pairs.shape[0]:
+        has_room = 2 * known < MOST_ENTRIES and 2 * model.size[0] < model.pairs.shape[0]
         told_apart = alike == 0 or (has_room and alike < (MOST_REWARDS if repeated else FEW_REWARDS))
         add_entry(model, pair, follower, reward if told_apart else math.nan, 1)
     else:
@@ -125,16 +125,52 @@ def any_pair(model: Any, generator: Any) -> Any:
 
 
 @compiled
-def expected_target(model: Any, scores: Any, pair: Any, discount: Any, nothing: Any) -> Any:
-    """The mean of R + γ max Q(S′, ·) over all transitions from a pair; `nothing`: the value after a masked end."""
+def expected_target(model: Any, scores: Any, pair: Any, discount: Any, nothing: Any, gain: Any) -> Any:
+    """The mean of R − gain + γ max Q(S′, ·) over all transitions from a pair; `nothing`: the value after a masked end. And the same
+    with the transitions that stay in the state put together, so that a value need not fall or rise by one reward at a time.
+
+    Who stays in a state either repeats the action until it leaves, or does what is best of the others.
+    """
+    num_actions = scores.shape[1]
+    state, action = pair // num_actions, pair % num_actions
+    total, staying = 0.0, 0
+    entry = model.newest[pair]
+    while entry != NONE:
+        follower = model.followers[entry]
+        if follower == state:
+            staying += model.counts[entry]
+        else:
+            value = nothing if follower == NONE else scores[follower, greedy(scores[follower])]
+            total += model.counts[entry] * value
+        entry = model.older[entry]
+    number = model.numbers[pair]
+    gained = model.paid[pair] - number * gain + discount * total  # apart from what comes after staying
+    if staying == 0:
+        return gained / number, gained / number
+    others = -np.inf
+    for other in range(num_actions):
+        if other != action:
+            others = max(others, scores[state, other])
+    now = max(others, scores[state, action])
+    leaving = number - discount * staying
+    if leaving > 0.0:
+        settled = max(others, gained / leaving)
+    else:  # nobody has ever left by this action
+        settled = others if gained < 0.0 and num_actions > 1 else now
+    return (gained + discount * staying * now) / number, (gained + discount * staying * settled) / number
+
+
+@compiled
+def expected_urge(model: Any, urges: Any, pair: Any) -> Any:
+    """The mean over all transitions from a pair of the largest urge after it."""
     total = 0.0
     entry = model.newest[pair]
     while entry != NONE:
         follower = model.followers[entry]
-        value = nothing if follower == NONE else scores[follower, greedy(scores[follower])]
-        total += model.counts[entry] * value
+        if follower != NONE:
+            total += model.counts[entry] * urges[follower, greedy(urges[follower])]
         entry = model.older[entry]
-    return (model.paid[pair] + discount * total) / model.numbers[pair]
+    return total / model.numbers[pair]
 
 
 class SavedModel(NamedTuple):

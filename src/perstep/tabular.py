@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined, merged
-from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious, moves_average
+from perstep.curiosity import EXPLORING, GREATEST_URGE, MOOD, grow_curious, moves_average, urge_of
 from perstep.foresight import ENTRY, Foresight, foresee, no_foresight
-from perstep.model import NONE, Model, any_pair, expected_target, is_modelled, no_model, witness
+from perstep.model import NONE, Model, any_pair, expected_target, expected_urge, is_modelled, no_model, witness
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
 from perstep.randomness import uniform
 from perstep.risk import Risk
@@ -225,13 +225,29 @@ def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward:
             foresee_entry(run.foresight, s, a, r, s_next, best, counts, alpha)
         if modelled:
             back_up(rule, run, clock, pair, before, counts)
+            refresh_best(rule, run, clock, pair)
     return delta
 
 
-@inlined
+@compiled
+def refresh_best(rule: Any, run: Any, clock: Any, pair: Any) -> None:
+    """Back up the best action of the state whose entry `pair` was just moved, and the next best one if that was too high. A value
+    that was not moved for long may be too high beside others that fell since, and an action that leads nowhere would look best."""
+    scores = run.table.scores
+    num_actions = scores.shape[1]
+    state = pair // num_actions
+    for _ in range(num_actions):
+        best = greedy(scores[state])
+        if state * num_actions + best == pair or not is_modelled(run.model, state * num_actions + best):
+            return
+        pair = state * num_actions + best
+        back_up(rule, run, clock, pair, scores[state, best], False)
+
+
+@compiled
 def back_up(rule: Any, run: Any, clock: Any, pair: Any, before: Any, counts: Any) -> None:
     """Move an entry from its value `before` this step to its mean target over the model, whatever the rule has done to it. Return
-    quantiles move all by the same amount.
+    quantiles move all by the same amount. The urge to explore it moves to its mean too.
 
     `counts`: whether the gain of the model may follow. It is not R̄, which follows single rewards: values that are moved with
     a wrong gain all rise or fall, those that are moved more often before the others, and then the best action is a matter of that.
@@ -241,18 +257,20 @@ def back_up(rule: Any, run: Any, clock: Any, pair: Any, before: Any, counts: Any
     estimate, moved = entries.values[state, action], entries.scores[state, action]
     entries.scores[state, action] = before  # it may be in its own target
     after_end = value_after_end(run.rewards, run.work)
-    target = expected_target(model, entries.scores, pair, run.work.discount, after_end)
     step = average_step(run.schedule, clock)
     if (
         step == 0.0 or run.work.discount < 1.0 or clock < FIRST
     ):  # R̄ has no steps of its own, or the level of values is not free
         model.gain[0] = average_reward(run.rewards)
-    now = surplus(target, model.gain[0], run.work)
+    gain = -surplus(0.0, model.gain[0], run.work)
+    target, now = expected_target(model, entries.scores, pair, run.work.discount, after_end, gain)
     if counts:
-        model.gain[0] += step * (now - before)
+        model.gain[0] += step * (target - before)
     for j in range(estimate.shape[0]):
         estimate[j] += now - moved
     entries.scores[state, action] = value_of(rule, estimate)
+    if entries.urges.shape[0] > 0:
+        entries.urges[state, action] = urge_of(entries.visits[state, action], expected_urge(model, entries.urges, pair))
 
 
 @merged

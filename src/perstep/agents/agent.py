@@ -298,7 +298,7 @@ class Agent(ABC):
         """The distribution of the reward per step that the agent earned of late, with its number of steps and its standard errors.
 
         It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Of a
-        curious agent only the part of each cycle counts in which it neither explores nor tries, about half of them. Up to 1024
+        curious agent only the part of each cycle counts in which it neither explores nor tries, about half of all steps. Up to 1024
         distinct rewards are counted exactly. Of more, the tails are the finest. Before the first step there is none: a
         ValueError says so.
         """

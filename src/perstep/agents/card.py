@@ -73,7 +73,8 @@ def _earned(agent: Any) -> list[str]:
         return ["Nothing yet: it has not learnt."]
     found = agent.reward_distribution
     lines = [
-        f"{_with_interval(found)} per step lately; its estimate of the average reward is {agent.average_reward:.5g}."
+        f"{_with_interval(found)} per step in the long run, by its policy of now. Lately it earned {agent.earned_reward:.5g}, and "
+        f"its estimate of the average reward is {agent.average_reward:.5g}."
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThinTail)

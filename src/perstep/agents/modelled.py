@@ -7,6 +7,9 @@ each of them happens (PolicyEvaluation.reward_distribution is the same for a wor
 
 from __future__ import annotations
 
+import warnings
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,12 +20,40 @@ Floats = NDArray[np.float64]
 
 MOST_STATES = 20_000  # beyond, a look at the distribution would take long
 FEWEST_TRANSITIONS = 30  # that must have been seen after an action …
-NOTABLE = 1e-3  # … that is taken in this share of the steps or more
+NOTABLE = (
+    1e-3  # … that is taken in this share of the steps or more; and the largest share of rewards that are not told apart
+)
+LARGEST_RESIDUAL = 1e-6  # of the stationary distribution: beyond, the linear system was nearly singular
 
 
-def modelled_rewards(model: Model, actions: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
-    """Probabilities and rewards of all transitions under these actions, (S,), in the long run. None if the model does not know all
-    that follows from the best known state on, if the chain does not return there, or if it does not know the rewards."""
+class LongRun(NamedTuple):
+    """What the actions earn in the long run, one entry for each kind of transition."""
+
+    weights: Floats
+    """How often it happens; they sum to 1."""
+    rewards: Floats
+    """What it pays; where rewards are not told apart, their mean."""
+    deltas: Floats
+    """R − r̄ + v(S′) − v(S): their squares are the variance of a long sum of rewards, per step (Poisson equation)."""
+    untold: float
+    """The share of the steps whose rewards are not told apart."""
+
+    @property
+    def knows_rewards(self) -> bool:
+        """Whether the distribution of the rewards is known."""
+        return self.untold <= NOTABLE
+
+    def worth(self, variance: float) -> float:
+        """How many independent rewards one step is worth, at most one; `variance`: that of the rewards, by counting."""
+        apart = float(self.weights @ (self.rewards - self.weights @ self.rewards) ** 2)
+        noise = 0.0 if self.knows_rewards else max(variance - apart, 0.0)  # around the means, from step to step
+        long_run = float(self.weights @ self.deltas**2) + noise
+        return 1.0 if long_run <= apart + noise else (apart + noise) / long_run
+
+
+def long_run(model: Model, actions: NDArray[np.int64]) -> LongRun | None:
+    """What these actions, (S,), earn in the long run. None if the model does not know all that follows from the best known state
+    on, or if the chain does not return there."""
     from scipy.sparse import csr_array
 
     num_states, size = actions.size, int(model.size[0])
@@ -42,12 +73,23 @@ def modelled_rewards(model: Model, actions: NDArray[np.int64]) -> tuple[Floats, 
     classes = closed_classes(known)
     if len(classes) != 1 or classes[0].size < known.shape[0] or (numbers[counted] <= 0).any():
         return None
-    stationary = np.zeros(num_states)
-    stationary[counted] = stationary_gain_values(known, np.zeros(known.shape[0]), classes[0])[0]
+    mean = model.paid[pairs] / np.maximum(numbers, 1)
+    stationary, values = np.zeros(num_states), np.zeros(num_states)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of nearly singular systems: looked at below
+            stationary[counted], gain, values[counted] = stationary_gain_values(known, mean[counted], classes[0])
+    except (ValueError, RuntimeError, np.linalg.LinAlgError):
+        return None
+    residual = np.abs(chain.T @ stationary - stationary).sum()
+    if not (residual <= LARGEST_RESIDUAL and np.isfinite(values).all()):
+        return None
     if (numbers[stationary >= NOTABLE] < FEWEST_TRANSITIONS).any():
         return None
     weights, rewards = stationary[state] * share, model.rewards[chosen]
+    untold = np.isnan(rewards)
+    rewards = np.where(untold, mean[state], rewards)
+    deltas = rewards - gain + values[follower] - values[state]
     happens = weights > 0.0
-    if np.isnan(rewards[happens]).any():
-        return None
-    return weights[happens] / weights[happens].sum(), rewards[happens]
+    weights = weights / weights[happens].sum()
+    return LongRun(weights[happens], rewards[happens], deltas[happens], float(weights[untold].sum()))

@@ -16,7 +16,7 @@ from perstep import rules, storage, tabular
 from perstep.agents.agent import LONGEST, Agent, AgentHooks, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, within
 from perstep.agents.evaluation import Evaluation, Snapshot
-from perstep.agents.modelled import modelled_rewards
+from perstep.agents.modelled import long_run
 from perstep.agents.worlds import Absent
 from perstep.block_sums import BlockSums, no_block_sums
 from perstep.compiled import announce
@@ -68,6 +68,7 @@ class TabularAgent(Agent):
             self._risk,
             new_model(self.num_states, self._num_columns, self._model_capacity),
         )
+        self._looked_at: tuple[int, Distribution] | None = None  # the steps so far, and the distribution then
         self._place = np.array([0, NO_ACTION])  # state and chosen action in an MDP; a Gymnasium world knows its own
         if self.mdp is not None:
             self._place[0] = start(self.mdp.world, self._generator)
@@ -106,21 +107,27 @@ class TabularAgent(Agent):
 
     @property
     def reward_distribution(self) -> Distribution:
-        """The long-run distribution of the reward per step of `policy()`, with the number of steps that it rests on.
+        """The long-run distribution of the reward per step of `policy()`. Its standard errors are those of as many steps as were
+        counted for `earned_distribution`.
 
         In a finite MDP, with a model, that of the best actions as they are now, by all that was ever seen after them. Where the
         model does not know them well enough, or cannot tell their rewards apart, and everywhere else: `earned_distribution`.
         """
+        if self._looked_at is None or self._looked_at[0] != self.steps:
+            self._looked_at = (self.steps, self._long_run_rewards())
+        return self._looked_at[1]
+
+    def _long_run_rewards(self) -> Distribution:
         earned = self.earned_distribution
         if self.mdp is None or not self._is_curious or not self._run.model.numbers.size or earned.num_samples is None:
             return earned
-        found = modelled_rewards(self._run.model, self._run.table.scores.argmax(axis=1))
+        found = long_run(self._run.model, self._run.table.scores.argmax(axis=1))
         if found is None:
             return earned
-        weights, rewards = found
-        return Distribution(
-            weights, rewards, num_samples=earned.num_samples, effective_samples=earned.effective_samples
-        )
+        weights, rewards = (found.weights, found.rewards) if found.knows_rewards else (earned.weights, earned.means)
+        number = earned.num_samples
+        worth = max(1.0, number * found.worth(earned.std**2))
+        return Distribution(weights, rewards, num_samples=number, effective_samples=worth)
 
     def policy(self, deterministic: bool = False) -> Floats:
         """Probabilities of the actions in every state, (S, A), as the agent behaves, explorations of a curious one apart; with
@@ -307,6 +314,7 @@ class TabularAgent(Agent):
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
+        self._looked_at = None
         fill("table", self._run.table, {**arrays, "table.mood": with_position(arrays["table.mood"])})
         within("mood", self._run.table.mood, LONGEST, least=-LONGEST)
         if self._foresees:
@@ -349,7 +357,8 @@ class TabularAgent(Agent):
         within("pairs of the model", kept.pairs.astype(np.int64), len(model.numbers))
         within("next states of the model", kept.followers.astype(np.int64), self.num_states, least=NONE)
         within("counts of the model", kept.counts, LONGEST, least=1)
-        for name, numbers in (("rewards", kept.paid), ("squares", kept.squares), ("gain", kept.gain)):
+        within("numbers of the model", kept.numbers, LONGEST, least=NOT_MODELLED)
+        for name, numbers in (("sums of rewards", kept.paid), ("squares", kept.squares), ("gain", kept.gain)):
             finite_numbers(f"{name} of the model", numbers)
         finite_numbers("rewards of the model", kept.rewards[~np.isnan(kept.rewards)])
         if (kept.squares < 0.0).any():

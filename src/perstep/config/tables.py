@@ -49,7 +49,7 @@ class QLearningConfig(ActionValueConfig):
     """The number of last transitions of which one is learnt from again at every step; 0 for none, as in the paper. Only with
     bootstrap="greedy"."""
     model_capacity: int = 0
-    """The number of different transitions (S, A, S′) that are counted, so that values move to the mean target over all that was
+    """The number of different transitions (S, A, R, S′) that are counted, so that values move to the mean target over all that was
     seen after a pair, instead of one transition's; 0 for none, as in the paper. Only with bootstrap="greedy". There is no model
     with a risk_level below 1."""
     risk_scan: int = 25
