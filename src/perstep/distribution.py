@@ -138,7 +138,7 @@ class Distribution:
         """P(X ≤ x)."""
         points = _numbers(x, "cdf")
         if np.isnan(points).any():
-            raise ValueError("cdf expects numbers, got NaN. Check how x was computed.")
+            raise ValueError("cdf expects numbers, got NaN or None. Check how x was computed.")
         return _like(x, _by_block(self._cdf, points, self._smooth[0].size))
 
     @overload

@@ -34,6 +34,12 @@ class Names(NamedTuple):
             self._check_entries(policy)
             return self._numbered(lambda state: policy[self.states[state]])
         if callable(policy):
+            if callable(
+                getattr(getattr(policy, "__self__", None), "policy", None)
+            ):  # a method of an agent, with its name
+                raise TypeError(
+                    f"A policy must be actions, probabilities or a function, got the method {policy.__name__}. Give agent.policy()."
+                )
             return self._numbered(lambda state: self._asked(policy, state))
         if isinstance(self.actions, range):
             return policy
