@@ -238,3 +238,16 @@ def test_names_of_entries_in_a_damaged_file_are_refused(fields):
 def test_names_of_entries_run_no_code():
     (state,) = worlds._with_fields(((1, 2),), ["µ", "μ"])  # one identifier, once Python has normalised it
     assert state == (1, 2)
+
+
+def test_a_method_of_an_agent_is_no_policy_but_that_of_another_object_may_be():
+    class Rule:
+        def policy(self, state):
+            return 0
+
+    mdp = perstep.FiniteMDP.from_gymnasium("perstep/TwoLoop-v0")
+    agent = perstep.QLearning(mdp)
+    for method in (agent.policy, agent.predict):
+        with pytest.raises(TypeError, match=r"got the method p\w+\. Give agent\.policy\(\)"):
+            mdp.evaluate(method)
+    assert mdp.evaluate(Rule().policy).average_reward == pytest.approx(0.2)

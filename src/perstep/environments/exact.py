@@ -503,8 +503,8 @@ def evaluate(
                 if first is None
                 else "chance. Give a start inside one of them, "
             )
-            + "or change the policy (epsilon > 0 often joins the classes). A policy that was learnt may be wrong in states that were "
-            "hardly ever seen: learn longer.",
+            + "or change the policy (epsilon > 0 often joins the classes). A policy that was learnt may be wrong in states that "
+            "were hardly ever seen: learn longer.",
             examples,
         )
     # From here on only the counted states matter, because the chain does not leave them.
