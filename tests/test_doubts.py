@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -100,12 +102,16 @@ def test_no_false_alarm_on_the_tuned_runs_of_the_paper(name):
 
 
 def test_policy_that_is_caught_without_exploration():
-    """The states with all servers free are left early, while R̄ is still far too high: rejecting everybody looks best there."""
-    with pytest.warns(perstep.DoubtWarning, match=r"stay for ever in 4 of the states, where it earned 0 per step"):
-        agent = perstep.QLearning(access_control(), rule="d2", model_capacity=0, seed=10).learn(11_000)
-    assert names(agent) == ["trap"]
+    """Planted: in the states with all servers free the values are those of a time when rejecting everybody looked best."""
+    agent = perstep.QLearning(access_control(), rule="d2", model_capacity=0, seed=6).learn(20_000)
+    assert names(agent) == []
+    agent._run.table.scores[-4:, 0] += 100.0
+    (doubt,) = agent.check()
+    assert re.search(r"stay for ever in 4 of the states, where it earned 0 per step, but 2\.\d+ was earned", str(doubt))
+    assert doubt.name == "trap"
     assert agent.evaluate(5_000, deterministic=True).average_reward == 0.0
-    assert names(agent.learn(100_000)) == []
+    agent._run.table.scores[-4:, 0] -= 100.0
+    assert names(agent) == []
 
 
 def test_sets_of_states_that_are_never_left():

@@ -111,7 +111,7 @@ def test_an_old_file_that_explored_otherwise_begins_its_first_cycle(kind, name):
     assert agent._run.table.mood[POSITION] == 0
     visits = agent.visits
     agent.learn(STEPS)
-    assert agent._run.table.mood[POSITION] == STEPS
+    assert 0 < agent._run.table.mood[POSITION] <= STEPS
     assert (agent.visits >= visits).all()
 
 
