@@ -19,7 +19,8 @@ def test_every_registered_world_of_operations_is_in_it() -> None:
         for name, (_, settings) in REGISTERED.items()
         if "world" in settings
     }
-    assert finite - names == {"redpillbluepill", "twoloop"}  # the paper's, and the one that learners have solved
+    # The paper's, one that all learners solve, and one that only exploration solves, as RiverSwim and the long chain.
+    assert finite - names == {"redpillbluepill", "twoloop", "sixarms"}
 
 
 @pytest.mark.defaults
