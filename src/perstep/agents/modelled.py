@@ -20,9 +20,8 @@ Floats = NDArray[np.float64]
 
 MOST_STATES = 20_000  # beyond, a look at the distribution would take long
 FEWEST_TRANSITIONS = 30  # that must have been seen after an action …
-NOTABLE = (
-    1e-3  # … that is taken in this share of the steps or more; and the largest share of rewards that are not told apart
-)
+NOTABLE = 1e-3  # … that is taken in this share of the steps or more
+MOST_UNTOLD = 1e-3  # largest share of the steps whose rewards are not told apart
 LARGEST_RESIDUAL = 1e-6  # of the stationary distribution: beyond, the linear system was nearly singular
 
 
@@ -41,7 +40,7 @@ class LongRun(NamedTuple):
     @property
     def knows_rewards(self) -> bool:
         """Whether the distribution of the rewards is known."""
-        return self.untold <= NOTABLE
+        return self.untold <= MOST_UNTOLD
 
     def worth(self, variance: float) -> float:
         """How many independent rewards one step is worth, at most one; `variance`: that of the rewards, by counting."""
