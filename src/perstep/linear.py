@@ -13,22 +13,30 @@ from numpy.typing import NDArray
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined, merged
 from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
-from perstep.quantiles import mean
+from perstep.masses import track_masses
+from perstep.quantiles import mean, track
 from perstep.randomness import draw
-from perstep.risk import Risk
+from perstep.risk import Risk, careful
 from perstep.rules import (
+    D2,
+    KERNELS,
     MEAN,
     NO_REFERENCE,
+    PRINTED_D3,
+    AverageSteps,
     RewardEstimate,
     Schedule,
+    Steps,
     Workspace,
-    apply_rule,
     look_at,
     nothing_follows,
+    pull_of_rule,
+    pull_value,
     steps_now,
+    track_rewards,
     value_after_end,
-    value_of,
 )
+from perstep.schedules import step_size
 from perstep.tiles import Tiling, active_tiles
 from perstep.traces import KEPT, NO_TRACES, Traces, look_back, look_back_at_choices, weight_now
 from perstep.units import ENDED, SEEN, return_unit
@@ -36,6 +44,7 @@ from perstep.units import ENDED, SEEN, return_unit
 Floats = NDArray[np.float64]
 
 ACTOR_CRITIC, TILE_Q = 0, 1
+QUANTILES = KERNELS.index(D2)
 
 LARGEST_ERROR = 1.0  # of a δ that moves the policy, in units of return
 FIRST_HOPE = 10.0  # while all returns seen were equal
@@ -80,6 +89,7 @@ class LearnerState(NamedTuple):
     rewards: RewardEstimate
     work: Workspace
     schedule: Schedule
+    average: AverageSteps
     policy_ratio: float  # η_π
     tiling: Tiling
     room: Room
@@ -133,6 +143,44 @@ def room(num_active: int, num_actions: int, num_quantiles: int, learner: int = A
 def no_reference(num_active: int) -> Reference:
     """For the rules whose average is not read from the values."""
     return Reference(np.array([NO_REFERENCE, 0]), np.zeros(num_active, np.int64))
+
+
+@inlined
+def steps_on_tiles(run: Any, clock: Any, units: Any, counts: Any) -> Any:
+    """The steps of one transition, all by the clock. `counts`: whether R̄ may follow its δ, where it has a step of its own: the
+    action was the greedy one."""
+    steps, average = steps_now(run.schedule, clock, clock, units), run.average
+    if average.scale <= 0.0:
+        return steps
+    offset = step_size(average.scale, average.power, average.delay, clock)
+    offset = offset if counts or average.follows_rewards else 0.0
+    theta = offset if average.moves_theta else steps.theta
+    return Steps(steps.value, theta, offset, steps.reward_unit, steps.value_unit)
+
+
+@inlined
+def track_on_tiles(rule: Any, rewards: Any, average: Any, reward: Any, steps: Any) -> None:
+    """Move θ, and with it R̄, unless R̄ has steps of its own: then the offset takes the move of the mean back."""
+    if average.scale <= 0.0:
+        track_rewards(rule, rewards, reward, steps)
+    elif rewards.theta.shape[0] > 1 or not average.moves_theta:
+        before = mean(rewards.theta)
+        if rewards.masses.shape[0] > 0:
+            track_masses(rewards.masses, rewards.grid, rewards.tau, reward, steps.theta, rewards.theta)
+        else:
+            track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
+        rewards.offset[0] -= mean(rewards.theta) - before
+
+
+@compiled
+def careful_reward_on_tiles(run: Any, reward: Any, clock: Any, ended: Any) -> Any:
+    """As risk.careful_reward."""
+    seen, work = run.risk.rewards, run.work
+    look_at(seen, run.schedule, reward, ended, 0.0, False)
+    steps = steps_on_tiles(run, clock, seen.units, True)
+    track_on_tiles(QUANTILES, seen, run.average, reward, steps)
+    pull_value(seen, reward, work.nothing, work.nothing, steps, work)
+    return careful(run.risk.level, seen.theta, reward)
 
 
 NARROW = 4  # columns up to which going down each column beats going along each row
@@ -222,7 +270,7 @@ def gather_values(learner: Any, rule: Any, critic: Any, active: Any, numbers: An
     for column in range(numbers.shape[0]):
         gather(critic[column], active, numbers[column])
         if learner == TILE_Q:
-            scores[column] = value_of(rule, numbers[column])
+            scores[column] = mean(numbers[column])
 
 
 @inlined
@@ -334,7 +382,7 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
         weights.active[k] = room.next_active[k]
     if run.traces.decay > 0.0:  # which moved more than that
         for c in range(weights.numbers.shape[0]):
-            run.traces.before[c] = value_of(rule, room.numbers[c])
+            run.traces.before[c] = mean(room.numbers[c])
         gather_values(learner, rule, weights.critic, weights.active, room.numbers, room.scores)
         shared = 0
     for c in range(weights.numbers.shape[0]):
@@ -342,16 +390,15 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
         for j in range(pull.shape[0]):
             weights.numbers[c, j] = room.numbers[c, j] + moved * alpha * pull[j]
         if learner == TILE_Q:
-            weights.scores[c] = value_of(rule, weights.numbers[c])
+            weights.scores[c] = mean(weights.numbers[c])
     if learner == TILE_Q and run.optimism > 0.0:
         weigh_actions(run, weights.active, weights.scores, weights.appeal)
 
 
 @inlined
-def whole_pull(work: Any, delta: Any) -> Any:
+def whole_pull(rule: Any, work: Any, delta: Any) -> Any:
     """By how much a value moves as a whole: δ, or the mean of the pulls on its quantiles where they have no δ of their own."""
-    own = work.pull.shape[0] > 1 and not work.mean_by_delta and work.horizon_factor == 0.0
-    return mean(work.pull) if own else delta
+    return mean(work.pull) if rule == PRINTED_D3 and work.pull.shape[0] > 1 else delta
 
 
 @inlined
@@ -361,8 +408,8 @@ def move_values(rule: Any, run: Any, column: Any, alpha: Any, delta: Any) -> Non
     if traces.decay > 0.0:
         weight = weight_now(traces, weights.active, column, alpha)
         scatter(weights.critic[column], weights.active, alpha * weight, run.work.pull)
-        value = value_of(rule, weights.numbers[column])
-        look_back(traces, weights.active, column, weights.critic, alpha, whole_pull(run.work, delta), value, weight)
+        value = mean(weights.numbers[column])
+        look_back(traces, weights.active, column, weights.critic, alpha, whole_pull(rule, run.work, delta), value, weight)
     else:
         scatter(weights.critic[column], weights.active, alpha, run.work.pull)
 
@@ -374,8 +421,9 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     look_ahead(ACTOR_CRITIC, rule, run, next_point)
     bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[0]
     look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
-    steps = steps_now(run.schedule, clock, clock, run.rewards.units, True)
-    delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
+    steps = steps_on_tiles(run, clock, run.rewards.units, True)
+    track_on_tiles(rule, run.rewards, run.average, reward, steps)
+    delta = pull_of_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
     move_values(rule, run, 0, steps.value, delta)
     error = delta
     if run.schedule.scale_free:
@@ -415,13 +463,14 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
         run.work.mixed[0] = epsilon_greedy_mean(room.scores, epsilon)
         bootstrap = run.work.mixed
     look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
-    counts = run.schedule.average_scale > 0.0 and action == greedy(weights.scores)
-    steps = steps_now(run.schedule, clock, clock, run.rewards.units, counts)
+    counts = run.average.scale > 0.0 and action == greedy(weights.scores)
+    steps = steps_on_tiles(run, clock, run.rewards.units, counts)
     if run.traces.decay > 0.0 and kind == GREEDY:
         preferences = weights.appeal if run.optimism > 0.0 else weights.scores
         if preferences[action] < preferences[greedy(preferences)]:
             run.traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
-    delta = apply_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
+    track_on_tiles(rule, run.rewards, run.average, reward, steps)
+    delta = pull_of_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
     move_values(rule, run, action, steps.value, delta)
     if run.traces.decay > 0.0 and masked:
         run.traces.clock[KEPT] = 0

@@ -24,21 +24,6 @@ def greedy(preferences: Any) -> Any:
 
 
 @compiled
-def most_promising(scores: Any, best: Any, numbers: Any, squares: Any, doubt: Any) -> Any:
-    """The action whose value may be the largest, if it is too small by `doubt` standard errors; `best` if no other may.
-
-    `numbers`, `squares`: how often each action was taken, and the sum of its δ². One that was never taken is not promising.
-    """
-    promising, highest = best, scores[best]
-    for action in range(scores.shape[0]):
-        if action != best and numbers[action] > 0:
-            reach = scores[action] + doubt * math.sqrt(squares[action]) / numbers[action]
-            if reach > highest:
-                promising, highest = action, reach
-    return promising
-
-
-@compiled
 def epsilon_greedy(preferences: Any, epsilon: Any, generator: Any) -> Any:
     """With probability ε a random action, otherwise one of the best, ties broken uniformly."""
     count = preferences.shape[0]

@@ -17,25 +17,22 @@ DEFAULT = "steady"
 
 Settings = Mapping[str, Any]
 
-EVERYWHERE: Settings = {"scale_free": True}
+EVERYWHERE: Settings = {"scale_free": True, "initial_average_reward": None}
 
 TABLES: Settings = {
     "step_size": Decay(1.0, 0.8, 10.0),
-    "reward_step_size": Decay(1.0, 0.5),
-    "average_step_size": Decay(0.1, 0.9, 100.0),
+    "reward_ratio": "auto",
+    "offset_ratio": "auto",
     "return_mean": "delta",
     "forecast": True,
 }
-CHANGING_TABLES: Settings = {
-    "step_size": Decay(0.1, 0.0),
-    "reward_step_size": Decay(0.005, 0.0),
-    "average_step_size": Decay(0.01, 0.0),
-}
+CHANGING_TABLES: Settings = {"step_size": Decay(0.1, 0.0)}
 
 NETWORKS: Settings = {
     "discount": 0.99,
     "termination": "stop",
     "reward_tracking": "stream",
+    "reward_ratio": None,
     "reward_step_size": Decay(1.0, 0.5),
     "average_step_size": Decay(0.1, 1.0, 100.0),
     "step_size": Decay(5e-4, 0.5, 5_000.0),
@@ -61,6 +58,7 @@ CHANGING_NETWORKS: Settings = {
 }
 
 TILES: Settings = {
+    "reward_ratio": None,
     "reward_step_size": Decay(1.0, 0.5),
     "average_step_size": Decay(0.1, 0.9, 100.0),
     "return_mean": "delta",
@@ -73,20 +71,14 @@ TILES: Settings = {
     "forecast": True,
 }
 CHANGING_TILES: Settings = {
+    "reward_ratio": None,
     "reward_step_size": Decay(0.005, 0.0),
     "average_step_size": Decay(0.01, 0.0),
 }
 
 STEADY: Mapping[str, Settings] = {
     "TDLearningConfig": TABLES,
-    "QLearningConfig": {
-        **TABLES,
-        "exploration": "curiosity",
-        "first_average": "best",
-        "replay_capacity": 2**15,
-        "model_capacity": 2**20,
-        "reset_cost": "auto",
-    },
+    "QLearningConfig": {**TABLES, "epsilon": Decay(1.0, 0.5, 1.0), "reset_cost": "auto"},
     "DeepQConfig": NETWORKS,
     "ActorCriticConfig": {**TILES, "step_size": Decay(0.4, 0.5, 50_000.0), "policy_ratio": 0.6},
     "TileQConfig": {
@@ -100,7 +92,7 @@ STEADY: Mapping[str, Settings] = {
 }
 CHANGING: Mapping[str, Settings] = {
     "TDLearningConfig": CHANGING_TABLES,
-    "QLearningConfig": {**CHANGING_TABLES, "least_exploration": 0.05, "replay_capacity": 0, "model_capacity": 0},
+    "QLearningConfig": {**CHANGING_TABLES, "epsilon": 0.05},
     "DeepQConfig": CHANGING_NETWORKS,
     "ActorCriticConfig": {**CHANGING_TILES, "step_size": 0.15},
     "TileQConfig": {**CHANGING_TILES, "step_size": 0.3, "epsilon": 0.05, "epsilon_delay": None},

@@ -89,10 +89,9 @@ def merge_rows(record: Any) -> None:
 
 
 @inlined
-def note(record: Any, reward: Any, rewards: Any, usual: Any) -> None:
-    """Record one step. The distribution is about `usual` steps, which were not taken to explore."""
-    if usual:
-        take(record.sketch, reward)
+def note(record: Any, reward: Any, rewards: Any) -> None:
+    """Record one step."""
+    take(record.sketch, reward)
     if record.block_sums.levels.shape[2] > 0:
         add_up(record.block_sums, reward)
     cursor = record.cursor

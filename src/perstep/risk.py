@@ -1,8 +1,8 @@
 """One target from θ: the cheap way to a policy whose bad steps are least bad, for every learner (docs/decisions/0012-risk.md).
 
 The reward R that the values learn from becomes y − (y − R)⁺/τ, and y is the τ-quantile of the rewards as θ has it. Policy and y
-settle in a pair that fits together, which need not be the best one: scan.py searches, on tables. θ, R̄ and what is recorded stay
-those of the rewards as they are; the values have a reward estimate of their own.
+settle in a pair that fits together, which need not be the best one. θ, R̄ and what is recorded stay those of the rewards as they
+are; the values have a reward estimate of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from perstep.compiled import compiled
-from perstep.rules import RewardEstimate, d2, look_at, reward_estimate, steps_now
+from perstep.rules import RewardEstimate, look_at, pull_value, reward_estimate, steps_now, track_quantiles
 
 
 class Risk(NamedTuple):
@@ -32,6 +32,7 @@ def careful_reward(risk: Any, schedule: Any, work: Any, reward: Any, clock: Any,
     """Let θ and R̄ see the reward as it is; returns the one that the values learn from. Not inlined, so that steps without a risk
     level are not slowed down."""
     look_at(risk.rewards, schedule, reward, ended, 0.0, False)
-    steps = steps_now(schedule, clock, clock, risk.rewards.units, True)
-    d2(risk.rewards, reward, work.nothing, work.nothing, steps, work)  # no values: R̄ follows the rewards
+    steps = steps_now(schedule, clock, clock, risk.rewards.units)
+    track_quantiles(risk.rewards, reward, steps)
+    pull_value(risk.rewards, reward, work.nothing, work.nothing, steps, work)  # no values: R̄ follows the rewards
     return careful(risk.level, risk.rewards.theta, reward)

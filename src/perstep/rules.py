@@ -55,10 +55,8 @@ class Workspace(NamedTuple):
     huber: float  # λ of the quantile Huber loss; 0 for the quantile loss itself
     discount: float  # γ; 1 is the paper
     centered: bool  # whether R̄ is subtracted from the reward; True is the paper
-    average_apart: bool  # whether R̄ follows δ or the rewards alone, θ beside it; False is the paper: R̄ is the mean of θ
     follows_rewards: bool  # whether R̄ (of d2 and d3: the offset) follows the rewards instead of δ; False is the paper
     stops: bool  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ), which is 0 without centering
-    mean_by_delta: bool  # whether the mean of return quantiles moves by δ, as a single value does; False is the paper
     horizon_factor: float  # g of return quantiles with a horizon; 0 is the paper: without one
     num_active: int  # how many weights move together as one value
 
@@ -84,26 +82,33 @@ class Schedule(NamedTuple):
     theta_by_visits: bool  # whether α_θ falls with the visits of the entry (see Rule.average_moves_with_value)
     value_delay: float = 1.0
     theta_delay: float = 1.0
-    average_scale: float = 0.0  # above 0: R̄ follows δ with this schedule, by the clock and on greedy steps only
-    average_power: float = 0.0
-    average_delay: float = 1.0
-    moves_theta: bool = False  # whether that schedule moves θ itself, for rules without reward quantiles
     scale_free: bool = False  # whether steps are in the units of what was seen
-    optimistic: bool = False  # whether the first R̄ is the largest of the first rewards, instead of their mean
-    follows_rewards: bool = False  # whether that schedule is for R̄ that follows the rewards, on all steps
+
+
+class AverageSteps(NamedTuple):
+    """On tiles: the step by which R̄ follows δ on greedy steps, or the rewards on all steps, while θ stands beside it
+    (`average_step_size`)."""
+
+    scale: float = 0.0  # 0: there is none, and R̄ is the mean of θ plus the offset
+    power: float = 0.0
+    delay: float = 1.0
+    moves_theta: bool = False  # of rules without reward quantiles
+    follows_rewards: bool = False  # on all steps
 
 
 def reward_estimate(
-    num_quantiles: int, initial: float, scale_free: bool = False, has_masses: bool = False
+    num_quantiles: int, initial: float | None, scale_free: bool = False, has_masses: bool = False
 ) -> RewardEstimate:
-    """θ at its initial guess, no offset, nothing seen. `scale_free`: the first rewards give the first estimates."""
-    masses, grid = new_masses(num_quantiles, float(initial)) if has_masses else (np.zeros(0), np.zeros(0))
+    """θ at its initial guess, no offset, nothing seen. `initial` None: 0, and with `scale_free` the first rewards then give the
+    first estimates."""
+    guess = 0.0 if initial is None else float(initial)
+    masses, grid = new_masses(num_quantiles, guess) if has_masses else (np.zeros(0), np.zeros(0))
     return RewardEstimate(
-        np.full(num_quantiles, float(initial)),
+        np.full(num_quantiles, guess),
         np.zeros(1),
         levels(num_quantiles),
         new_units(),
-        np.zeros(FIRST if scale_free else 0),
+        np.zeros(FIRST if scale_free and initial is None else 0),
         masses,
         grid,
     )
@@ -114,10 +119,8 @@ def workspace(
     huber: float = 0.0,
     discount: float = 1.0,
     centered: bool = True,
-    average_apart: bool = False,
     follows_rewards: bool = False,
     stops: bool = False,
-    mean_by_delta: bool = False,
     horizon: float | None = None,
     num_active: int = 1,
 ) -> Workspace:
@@ -133,10 +136,8 @@ def workspace(
         huber=huber,
         discount=discount,
         centered=centered,
-        average_apart=average_apart,
         follows_rewards=follows_rewards or not centered,
         stops=stops,
-        mean_by_delta=mean_by_delta,
         horizon_factor=0.0 if horizon is None else horizon_factor(horizon),
         num_active=num_active,
     )
@@ -152,7 +153,7 @@ def look_at(rewards: Any, schedule: Any, reward: Any, ended: Any, after_end: Any
     """Before a rule: let the units see the reward, and the first rewards give the first estimates."""
     if schedule.scale_free:
         see(rewards.units, reward, after_end, ended, looks_back)
-        begin(rewards.units, rewards.first, rewards.theta, rewards.offset, rewards.tau, reward, schedule.optimistic)
+        begin(rewards.units, rewards.first, rewards.theta, rewards.offset, rewards.tau, reward)
 
 
 @inlined
@@ -162,25 +163,12 @@ def value_step(schedule: Any, visits: Any) -> Any:
 
 
 @inlined
-def average_step(schedule: Any, clock: Any) -> Any:
-    """The step of an average that follows δ with a schedule of its own; 0 if it has none."""
-    return step_size(schedule.average_scale, schedule.average_power, schedule.average_delay, clock)
-
-
-@inlined
-def steps_now(schedule: Any, visits: Any, clock: Any, units: Any, counts: Any) -> Any:
-    """The steps of one transition: α by the visits of the entry, α_θ by the clock or by the visits as the rule asks.
-
-    `counts`: whether R̄ may follow its δ, where it has a schedule of its own: the action was the greedy one.
-    """
+def steps_now(schedule: Any, visits: Any, clock: Any, units: Any) -> Any:
+    """The steps of one transition: α by the visits of the entry, α_θ by the clock or by the visits as the rule asks."""
     alpha = value_step(schedule, visits)
     counted = visits if schedule.theta_by_visits else clock
     alpha_theta = step_size(schedule.theta_scale, schedule.theta_power, schedule.theta_delay, counted)
     offset = schedule.offset_ratio * alpha
-    if schedule.average_scale > 0.0:
-        offset = average_step(schedule, clock)
-        offset = offset if counts or schedule.follows_rewards else 0.0
-        alpha_theta = offset if schedule.moves_theta else alpha_theta
     if schedule.scale_free:
         return Steps(alpha, alpha_theta, offset, reward_unit(units), return_unit(units))
     return Steps(alpha, alpha_theta, offset, 1.0, 1.0)
@@ -215,15 +203,6 @@ def surplus(reward: Any, average: Any, work: Any) -> Any:
 
 
 @inlined
-def track_rewards(rewards: Any, reward: Any, steps: Any, work: Any) -> None:
-    """Move θ, and with it R̄, unless R̄ has steps of its own: then the offset takes the move of the mean back."""
-    before = mean(rewards.theta) if work.average_apart else 0.0
-    track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
-    if work.average_apart:
-        rewards.offset[0] -= mean(rewards.theta) - before
-
-
-@inlined
 def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
     delta = surplus(reward, rewards.theta[0], work) + work.discount * bootstrap[0] - estimate[0]
@@ -232,16 +211,37 @@ def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps
     return delta
 
 
-@inlined
-def d2(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Alg. 3–5: θ, then R̄, then δ with the new R̄. The offset is ours (docs/decisions/0001-learned-offset.md)."""
-    track_rewards(rewards, reward, steps, work)
-    return value_by_average(rewards, reward, bootstrap, estimate, steps, work)
+# What the other rules do has two parts, in this order: the reward moves θ, and the values are pulled with the new R̄.
 
 
 @inlined
-def value_by_average(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """R̄, then δ with it, then the offset: what follows the tracking of the rewards, however that is done."""
+def track_nothing(rewards: Any, reward: Any, steps: Any) -> None:
+    """For a rule without reward quantiles."""
+
+
+@inlined
+def track_quantiles(rewards: Any, reward: Any, steps: Any) -> None:
+    """θ by quantile regression (Eq. 6)."""
+    track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
+
+
+@inlined
+def track_categorical(rewards: Any, reward: Any, steps: Any) -> None:
+    """The masses of `categorical`, and θ, which is read from them (decision 0014)."""
+    follow_masses(rewards, reward, steps.theta)
+
+
+@inlined
+def follow_masses(rewards: Any, reward: Any, step: Any) -> None:
+    """Move masses and θ. The offset is what is left between R̄ and the mean of θ: R̄ moves as the mean of the masses does."""
+    before = mean(rewards.theta)
+    moved = track_masses(rewards.masses, rewards.grid, rewards.tau, reward, step, rewards.theta)
+    rewards.offset[0] += moved - (mean(rewards.theta) - before)
+
+
+@inlined
+def pull_value(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """R̄, then δ with it, then the offset, which is ours (docs/decisions/0001-learned-offset.md)."""
     average = average_reward(rewards)
     delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
     rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
@@ -250,50 +250,56 @@ def value_by_average(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, s
 
 
 @inlined
-def d3(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Alg. 7–9: θ, then R̄, then all Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss.
-
-    With a horizon, which is ours (docs/decisions/0013-horizon.md), Ω is Q of d2 plus the distribution of Σ g^t δ_t.
-    """
-    track_rewards(rewards, reward, steps, work)
-    average = average_reward(rewards)
-    shift = surplus(reward, average, work)
-    gamma = work.discount
-    delta = shift + gamma * mean(bootstrap) - mean(estimate)
-    if work.horizon_factor > 0.0:
-        step = work.num_active * steps.value
-        horizon_pulls(delta, work.horizon_factor, bootstrap, estimate, work.tau, step, work.ordered, work.pull)
-    elif work.huber > 0.0:
-        width = work.huber * steps.value_unit
-        huber_pulls(shift, gamma, bootstrap, estimate, work.tau, width, work.ordered, work.sums, work.pull)
-    else:
-        quantile_pulls(shift, gamma, bootstrap, estimate, work.tau, work.ordered, work.pull)
-    if steps.offset > 0.0:
-        rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
-    if work.horizon_factor > 0.0:
-        return delta
+def pull_quantiles(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """All Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
+    delta = pull_shape(rewards, reward, bootstrap, estimate, steps, work)
     unit = 1.0 if work.huber > 0.0 else steps.value_unit  # λ is in units already
-    middle, shared = (mean(work.pull), delta) if work.mean_by_delta else (0.0, 0.0)
-    if work.mean_by_delta or unit != 1.0:
+    if unit != 1.0:
         for j in range(work.pull.shape[0]):
-            work.pull[j] = unit * (work.pull[j] - middle) + shared
+            work.pull[j] = unit * work.pull[j]
     return delta
 
 
 @inlined
-def categorical(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Ours: as d2, with the rewards as masses on a grid in place of θ, which is read from them (decision 0014)."""
-    follow_masses(rewards, reward, steps.theta, work.average_apart)
-    return value_by_average(rewards, reward, bootstrap, estimate, steps, work)
+def pull_quantiles_by_delta(
+    rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+) -> Any:
+    """As `pull_quantiles`, but the mean of Ω moves by δ, as a single value does (ours): only what is left of the pulls at mean 0
+    comes from the quantile loss."""
+    delta = pull_shape(rewards, reward, bootstrap, estimate, steps, work)
+    unit = 1.0 if work.huber > 0.0 else steps.value_unit
+    middle = mean(work.pull)
+    for j in range(work.pull.shape[0]):
+        work.pull[j] = unit * (work.pull[j] - middle) + delta
+    return delta
 
 
 @inlined
-def follow_masses(rewards: Any, reward: Any, step: Any, average_apart: Any) -> None:
-    """Move masses and θ. The offset is what is left between R̄ and the mean of θ: R̄ moves as the mean of the masses does, or not
-    at all where it has steps of its own."""
-    before = mean(rewards.theta)
-    moved = track_masses(rewards.masses, rewards.grid, rewards.tau, reward, step, rewards.theta)
-    rewards.offset[0] += (0.0 if average_apart else moved) - (mean(rewards.theta) - before)
+def pull_shape(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """The pulls of the loss on Ω, in its own unit; and the offset, if there is one. Returns δ of the means."""
+    average = average_reward(rewards)
+    shift = surplus(reward, average, work)
+    delta = shift + work.discount * mean(bootstrap) - mean(estimate)
+    if work.huber > 0.0:
+        width = work.huber * steps.value_unit
+        huber_pulls(shift, work.discount, bootstrap, estimate, work.tau, width, work.ordered, work.sums, work.pull)
+    else:
+        quantile_pulls(shift, work.discount, bootstrap, estimate, work.tau, work.ordered, work.pull)
+    if steps.offset > 0.0:
+        rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
+    return delta
+
+
+@inlined
+def pull_with_horizon(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """Ω is Q of d2 plus the distribution of Σ g^t δ_t (ours; docs/decisions/0013-horizon.md)."""
+    average = average_reward(rewards)
+    delta = surplus(reward, average, work) + work.discount * mean(bootstrap) - mean(estimate)
+    step = work.num_active * steps.value
+    horizon_pulls(delta, work.horizon_factor, bootstrap, estimate, work.tau, step, work.ordered, work.pull)
+    if steps.offset > 0.0:
+        rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
+    return delta
 
 
 @inlined
@@ -317,6 +323,25 @@ GREY, BLUE, ORANGE, GREEN = (
 )  # colors that color-blind readers can distinguish
 
 
+class Kernel(NamedTuple):
+    """One compiled rule: the reward moves θ, then the value is pulled."""
+
+    track: Callable[..., Any]
+    pull: Callable[..., Any]
+
+
+DIFFERENTIAL = Kernel(track_nothing, differential)  # Alg. 11, 12; Wan et al. 2021
+D2 = Kernel(track_quantiles, pull_value)  # Alg. 3, 4, 5
+D3 = Kernel(track_quantiles, pull_quantiles)  # Alg. 7, 8, 9
+RVI = Kernel(track_nothing, rvi)
+CATEGORICAL = Kernel(track_categorical, pull_value)  # ours: decision 0014
+D3_BY_DELTA = Kernel(track_quantiles, pull_quantiles_by_delta)  # ours
+D3_WITH_HORIZON = Kernel(track_quantiles, pull_with_horizon)  # ours: decision 0013
+
+KERNELS = (DIFFERENTIAL, D2, D3, RVI, CATEGORICAL, D3_BY_DELTA, D3_WITH_HORIZON)
+PRINTED_D3 = KERNELS.index(D3)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """Everything that other code asks about one rule."""
@@ -328,12 +353,14 @@ class Rule:
     """What it learns, in a few words."""
     source: str
     """Where it was published."""
-    kernel: Callable[..., Any]
+    kernel: Kernel
     """The compiled rule."""
-    value: Callable[..., Any] = mean
-    """Compiled: the value that a vector of n numbers stands for."""
+    kernel_by_delta: Kernel | None = None
+    """With return_mean="delta"; None where that means nothing."""
+    kernel_with_horizon: Kernel | None = None
+    """With a horizon; None where that means nothing."""
     values: Callable[[Any], Any] = mean_of_last_axis
-    """The same for arrays and tensors: (…, n) → (…)."""
+    """The value that n numbers stand for, of arrays and tensors: (…, n) → (…)."""
     has_reward_quantiles: bool = False
     """Whether θ holds m quantiles of the reward; otherwise it is one number, the average."""
     has_reward_masses: bool = False
@@ -356,10 +383,14 @@ class Rule:
     line: Mapping[str, Any] = field(default_factory=lambda: {"color": GREEN, "linestyle": "-."})
     """The line style in figures, as matplotlib's keywords."""
 
-    @property
-    def number(self) -> int:
-        """The rule as compiled code knows it: functions as arguments are never cached, numbers are."""
-        return list(RULES).index(self.name)
+    def number(self, return_mean: str = "quantiles", horizon: float | None = None) -> int:
+        """The rule with these settings as compiled code knows it: functions as arguments are never cached, numbers are."""
+        kernel = self.kernel
+        if return_mean == "delta" and self.kernel_by_delta is not None:
+            kernel = self.kernel_by_delta
+        if horizon is not None and self.kernel_with_horizon is not None:
+            kernel = self.kernel_with_horizon
+        return KERNELS.index(kernel)
 
     def theta_size(self, num_quantiles: int) -> int:
         """m, given the number of reward quantiles asked for."""
@@ -380,7 +411,7 @@ RULES: dict[str, Rule] = {
             label="Differential",
             about="the average reward alone",
             source="Wan et al. 2021",
-            kernel=differential,
+            kernel=DIFFERENTIAL,
             average_moves_with_value=True,
             setting_labels={"reward_ratio": "Average-Reward η"},
             line={"color": GREY, "linestyle": (0, (4, 1.5))},
@@ -390,7 +421,7 @@ RULES: dict[str, Rule] = {
             label="D2",
             about="the distribution of the reward per step",
             source="Rojas & Lee 2026",
-            kernel=d2,
+            kernel=D2,
             has_reward_quantiles=True,
             has_offset=True,
             setting_labels=QUANTILE_SETTINGS,
@@ -401,7 +432,9 @@ RULES: dict[str, Rule] = {
             label="D3",
             about="the distributions of the reward per step and of the differential return",
             source="Rojas & Lee 2026",
-            kernel=d3,
+            kernel=D3,
+            kernel_by_delta=D3_BY_DELTA,
+            kernel_with_horizon=D3_WITH_HORIZON,
             has_reward_quantiles=True,
             has_return_quantiles=True,
             has_offset=True,
@@ -414,7 +447,7 @@ RULES: dict[str, Rule] = {
             label="RVI",
             about="the average reward as a function of the action values",
             source="Abounadi et al. 2001",
-            kernel=rvi,
+            kernel=RVI,
             average_is_read_from_values=True,
             has_loss=False,
         ),
@@ -423,7 +456,7 @@ RULES: dict[str, Rule] = {
             label="Categorical",
             about="the distribution of the reward per step, as masses on a grid",
             source="decision 0014",
-            kernel=categorical,
+            kernel=CATEGORICAL,
             has_reward_quantiles=True,
             has_reward_masses=True,
             has_offset=True,
@@ -433,9 +466,10 @@ RULES: dict[str, Rule] = {
 }
 
 
-def _by_number(rules: list[Rule], number: int = 0) -> Callable[..., Any]:
-    """The kernels as one inlined function of the rule's number. An unknown number gives NaN, which every agent refuses."""
-    if number == len(rules):
+def _pull_by_number(number: int = 0) -> Callable[..., Any]:
+    """The pulls of all kernels as one inlined function of the rule's number. An unknown number gives NaN, which every agent
+    refuses."""
+    if number == len(KERNELS):
 
         @inlined
         def unknown(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
@@ -444,46 +478,43 @@ def _by_number(rules: list[Rule], number: int = 0) -> Callable[..., Any]:
             return np.nan
 
         return unknown
-    kernel, others = rules[number].kernel, _by_number(rules, number + 1)
+    pull, others = KERNELS[number].pull, _pull_by_number(number + 1)
+    alike = [i for i, kernel in enumerate(KERNELS) if kernel.pull is pull]
+    if alike[0] < number:  # a kernel before has the same code
+        return others
+    last = alike[-1]
 
     @inlined
     def chosen(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-        if rule == number:
-            return kernel(rewards, reward, bootstrap, estimate, steps, work)
+        if rule == number or rule == last:
+            return pull(rewards, reward, bootstrap, estimate, steps, work)
         return others(rule, rewards, reward, bootstrap, estimate, steps, work)
 
     return chosen
 
 
-def _value_by_number(rules: list[Rule], number: int = 0) -> Callable[..., Any]:
-    """The value readings as one inlined function of the rule's number and the n numbers."""
-    if all(rule.value is rules[number].value for rule in rules[number:]):
-        value = rules[number].value
-
-        @inlined
-        def same(rule: Any, numbers: Any) -> Any:
-            return value(numbers)
-
-        return same
-    reading, others = rules[number].value, _value_by_number(rules, number + 1)
-
-    @inlined
-    def chosen(rule: Any, numbers: Any) -> Any:
-        if rule == number:
-            return reading(numbers)
-        return others(rule, numbers)
-
-    return chosen
+_pull_of_number = _pull_by_number()
+_WITH_QUANTILES = tuple(i for i, kernel in enumerate(KERNELS) if kernel.track is track_quantiles)
+_WITH_MASSES = KERNELS.index(CATEGORICAL)
 
 
-_rule_of_number = _by_number(list(RULES.values()))
+@inlined
+def track_rewards(rule: Any, rewards: Any, reward: Any, steps: Any) -> None:
+    """Let a reward move θ as the rule with this number does."""
+    if rule in _WITH_QUANTILES:
+        track_quantiles(rewards, reward, steps)
+    elif rule == _WITH_MASSES:
+        track_categorical(rewards, reward, steps)
 
 
 @merged
+def pull_of_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """What the rule with this number does after θ has moved; returns δ and leaves the pull in `work.pull`."""
+    return _pull_of_number(rule, rewards, reward, bootstrap, estimate, steps, work)
+
+
+@inlined
 def apply_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """The rule with this number; returns δ and leaves the pull in `work.pull`."""
-    return _rule_of_number(rule, rewards, reward, bootstrap, estimate, steps, work)
-
-
-value_of = _value_by_number(list(RULES.values()))
-"""The value that the rule with this number reads from its n numbers."""
+    track_rewards(rule, rewards, reward, steps)
+    return pull_of_rule(rule, rewards, reward, bootstrap, estimate, steps, work)

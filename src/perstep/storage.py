@@ -145,17 +145,17 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def read(
-    path: str | os.PathLike[str], accept: Callable[[dict[str, Any]], bool] | None = None
+    path: str | os.PathLike[str], accept: Callable[[dict[str, Any]], None] | None = None
 ) -> tuple[Arrays, dict[str, Any]]:
     """The arrays and metadata of a file written by `write`; BadFile, with the reason, for any other file.
 
-    `accept` sees the metadata before an array is read. It may raise BadFile, and returns whether the file must have a checksum.
+    `accept` sees the metadata before an array is read. It may raise BadFile. The file must then have a checksum.
     """
     return _read(path, accept, with_arrays=True)
 
 
 def _read(
-    path: str | os.PathLike[str], accept: Callable[[dict[str, Any]], bool] | None, *, with_arrays: bool
+    path: str | os.PathLike[str], accept: Callable[[dict[str, Any]], None] | None, *, with_arrays: bool
 ) -> tuple[Arrays, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
@@ -172,7 +172,8 @@ def _read(
                     f"{file} is a safetensors file, but perstep did not write it: its metadata has no {KEY!r} entry. "
                     "Give another file."
                 )
-            must = accept(metadata) if accept is not None else False
+            if accept is not None:
+                accept(metadata)
             if with_arrays:
                 claim(size, "the content of the file")
                 arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (no mapping)
@@ -182,7 +183,7 @@ def _read(
         raise BadFile(
             f"{file} is not a complete perstep file ({_diagnosis(file)}). Save the agent again, or use a backup of the file."
         ) from error
-    if with_arrays and (must or CHECKSUM in header) and header.get(CHECKSUM) != _checksum(arrays, header[KEY]):
+    if with_arrays and (accept is not None or CHECKSUM in header) and header.get(CHECKSUM) != _checksum(arrays, header[KEY]):
         raise BadFile(
             f"{file} is damaged: its content does not match its checksum. Use a backup of the file, or save the agent again."
         )

@@ -79,8 +79,8 @@ def see(units: Any, reward: Any, after_end: Any, ended: Any, looks_back: Any) ->
 
 
 @compiled
-def begin(units: Any, first: Any, theta: Any, offset: Any, tau: Any, reward: Any, optimistic: Any) -> None:
-    """While the first rewards arrive: put θ at their quantiles, and R̄ at their mean, or with `optimistic` at their maximum.
+def begin(units: Any, first: Any, theta: Any, offset: Any, tau: Any, reward: Any) -> None:
+    """While the first rewards arrive: put θ at their quantiles, and R̄ at their mean.
 
     `units` has seen the reward already. `first` keeps the rewards in order.
     """
@@ -97,7 +97,7 @@ def begin(units: Any, first: Any, theta: Any, offset: Any, tau: Any, reward: Any
     total = 0.0
     for i in range(count):
         total += first[i]
-    average = first[count - 1] if optimistic else total / count
+    average = total / count
     quantile_mean = average
     if theta.shape[0] > 1:
         quantile_mean = 0.0

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FORMAT = 5  # of saved files
+FORMAT = 6  # of saved files
 FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
 PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
 LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
@@ -284,42 +284,37 @@ class Agent(ABC):
 
     @property
     def earned_reward(self) -> float:
-        """The mean reward per step of late: that of `earned_distribution`, with the same steps; NaN before the first."""
+        """The mean reward per step of late: that of `reward_distribution`; NaN before the first step."""
         values, counts = atoms(self._record.sketch)
         return float(values @ (counts / counts.sum())) if counts.size else math.nan
 
     @property
     def reward_distribution(self) -> Distribution:
-        """The long-run distribution of the reward per step, as far as it is known now: `earned_distribution`."""
-        return self.earned_distribution
+        """The distribution of the reward per step, as it was counted of late in what the agent did, explorations included; with its
+        number of steps and its standard errors.
 
-    @property
-    def earned_distribution(self) -> Distribution:
-        """The distribution of the reward per step that the agent earned of late, with its number of steps and its standard errors.
-
-        It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Of a
-        curious agent only the part of each cycle counts in which it neither explores nor tries, about half of all steps. Up to 1024
-        distinct rewards are counted exactly. Of more, the tails are the finest. Before the first step there is none: a
-        ValueError says so.
+        It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Up to
+        1024 distinct rewards are counted exactly. Of more, the tails are the finest. What the rule itself has learnt is
+        `reward_quantiles` and `learned_distribution`. Before the first step there is none: a ValueError says so.
         """
         values, counts = atoms(self._record.sketch)
         if counts.size:
             num_steps, weights = int(counts.sum()), counts / counts.sum()
             variance = float(weights @ (values - weights @ values) ** 2)
-            return Distribution.from_counts(values, counts, effective_steps(self._record, num_steps, variance))
-        if not self.steps or not self.config.rule_row.has_reward_quantiles:
-            guess = (
-                " (agent.learned_distribution is its first guess.)" if self.config.rule_row.has_reward_quantiles else ""
-            )
-            raise ValueError(
-                f"This agent has recorded no reward yet, so the distribution of its rewards is unknown. Call learn first.{guess}"
-            )
-        return self.learned_distribution  # the counts were switched off, by record_every
+            return Distribution.from_counts(values, counts, effective_steps(self._record, num_steps, variance), of_late=True)
+        guess = (
+            " (agent.learned_distribution is what the rule has learnt.)" if self.config.rule_row.has_reward_quantiles else ""
+        )
+        if self.steps:
+            raise ValueError(f"The rewards of this agent were not counted: record_every was told not to.{guess}")
+        raise ValueError(
+            f"This agent has recorded no reward yet, so the distribution of its rewards is unknown. Call learn first.{guess}"
+        )
 
     @property
     def learned_distribution(self) -> Distribution:
         """The distribution of the reward per step that the rule itself has learnt: the quantiles θ with equal weights, or the
-        masses of the rule "categorical". It may lag behind `earned_distribution`, which counts the rewards."""
+        masses of the rule "categorical". It may lag behind `reward_distribution`, which counts the rewards."""
         if self.config.rule_row.has_reward_masses:
             return Distribution(self._rewards.masses, atoms_of_masses(self._rewards.masses, self._rewards.grid))
         return Distribution.from_quantiles(self._rewards.theta)
@@ -332,7 +327,7 @@ class Agent(ABC):
     def record_every(self, window: int, rows: int = ROWS, *, sketch: bool = True) -> Self:
         """Let the history have windows of exactly `window` steps. When `rows` of them (an even number) are full, the window
         doubles. `sketch=False` saves the few nanoseconds per step that it takes to count the rewards: there is then no
-        `earned_reward`, and `reward_distribution` is that of θ. Call it before learning."""
+        `earned_reward` and no `reward_distribution`. Call it before learning."""
         count("window", window, 1, LONGEST)
         if count("rows", rows, 2) % 2:
             raise ValueError(
@@ -428,11 +423,11 @@ class Agent(ABC):
             rewards,
         )
 
-    def forecast(self, num_steps: int, observation: Any = None, action: Any = None) -> Forecast:
+    def forecast(self, num_steps: int, observation: Any = None) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.
 
-        On a table: if the agent stops exploring and learning; from an `observation` (and with a first `action`), or from anywhere
-        in the long run. On tiles and with networks: as the agent behaved of late, from anywhere.
+        As the agent behaved of late, explorations included, from anywhere in the long run. From a state of a finite world that is
+        known, `agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…)` is exact.
         """
         num_steps = whole("num_steps", num_steps, 1, LONGEST)
         if not self.config.forecast:
@@ -443,25 +438,17 @@ class Agent(ABC):
             raise ValueError(
                 f"There is too little to forecast from: {self.steps:,} steps, of at least {LEAST_EXPERIENCE:,}. Call learn first."
             )
-        if observation is None and action is not None:
+        if observation is not None:
             raise ValueError(
-                f"A first action needs the observation at which it is taken, got the action {action!r} alone."
+                f"{type(self).__name__} forecasts from anywhere in the long run: leave out the observation. In a finite world that is "
+                "known, agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…) begins in a state."
             )
-        mean, variance, mean_error = self._expected_sum(num_steps, observation, action)
+        mean, variance, mean_error = expected_sum(self._record.block_sums, num_steps)
         if not all(map(math.isfinite, (mean, variance, mean_error))):
             raise ValueError(
                 "What a forecast needs is NaN or infinite here: it learns from squares of rewards. Use smaller rewards."
             )
         return Forecast(num_steps, mean, variance, mean_error)
-
-    def _expected_sum(self, num_steps: int, observation: Any, action: Any) -> tuple[float, float, float]:
-        """The sum of the next rewards: its mean, its variance, and the standard error of the mean."""
-        if observation is not None:
-            raise ValueError(
-                f"{type(self).__name__} forecasts from anywhere in the long run: leave out the observation. Agents on tables "
-                "forecast from an observation."
-            )
-        return expected_sum(self._record.block_sums, num_steps)
 
     def _saved_block_sums(self) -> storage.Arrays:
         """The sums of rewards for a file; nothing where none are watched."""
@@ -543,14 +530,6 @@ class Agent(ABC):
     def _values(self) -> tuple[Floats, ...]:
         """What must stay finite, beside θ."""
         return ()
-
-    def _remembered_moves(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats] | None:
-        """State, next state and reward of the remembered transitions of the best actions; None where states have no numbers."""
-        return None
-
-    def _place_now(self) -> int | None:
-        """The number of the state where the agent is; None where states have none."""
-        return None
 
     def _level_of_values(self) -> tuple[float, float]:
         """The mean of the values and their spread: whether they drift. NaN where nothing says so."""

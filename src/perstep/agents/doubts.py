@@ -25,10 +25,6 @@ WANDERINGS = 2.0  # and further than so many standard deviations of an estimate 
 LEVELS_APART = 0.15  # shares of the rewards below θ_i that are further from τ_i are doubted
 TRACE = 64  # looks at the values that are kept, evenly spaced
 DRIFT = 1.0  # in spreads of the values, over the last half of the steps
-TRAPPED = 0.3  # of the standard deviation of the rewards: a policy that can lose more without exploration is doubted
-FEWEST_MOVES = 50  # transitions of a set of states before it is believed that none leaves it
-AT_REST = 1e-9  # a share of the time that moves less has come to rest
-LONG_RUN = 2_000  # steps of a chain after which it has probably come to rest
 GROWTH = 10.0  # of the loss, over the last half of the steps
 IMPOSSIBLE = 100.0  # times the largest value that rewards like those seen could add up to: values beyond it diverge
 STILL = 0.05  # of the standard deviation of the rewards: values that moved less have learnt nothing
@@ -108,7 +104,7 @@ def _divergence(agent: Agent) -> Iterator[Doubt]:
 
 def _small_steps(agent: Agent) -> Iterator[Doubt]:
     """Steps so small that values are still where they began, though rewards differ."""
-    step, spread = as_decay(agent.config.step_size).scale, agent.earned_distribution.std
+    step, spread = as_decay(agent.config.step_size).scale, agent.reward_distribution.std
     updates = getattr(agent, "updates", None)
     if updates:
         if step * updates < LEAST_PATH:
@@ -136,7 +132,7 @@ def _small_steps(agent: Agent) -> Iterator[Doubt]:
 
 
 def _equal_rewards(agent: Agent) -> Iterator[Doubt]:
-    rewards = agent.earned_distribution
+    rewards = agent.reward_distribution
     ends = int(agent.history.episodes.sum())
     if rewards.num_components == 1 and ends and agent.config.termination == "continue" and not agent.reset_cost:
         yield Doubt(
@@ -148,14 +144,14 @@ def _equal_rewards(agent: Agent) -> Iterator[Doubt]:
 
 
 def _average(agent: Agent) -> Iterator[Doubt]:
-    rewards = agent.earned_distribution
+    rewards = agent.reward_distribution
     apart = agent.average_reward - agent.earned_reward
     config, rates = agent.config, agent.history.reward_rate
     improved = float(np.ptp(rates)) if len(rates) else 0.0  # an agent that has come far need not be exact yet
     usual = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error)
     if abs(apart) <= usual + WANDERINGS * _wandering(agent, rewards.std):
         return
-    if config.rule_row.has_reward_quantiles and config.average_step_size is None and config.offset_ratio == 0.0:
+    if config.rule_row.has_reward_quantiles and not (getattr(config, "average_step_size", None) or config.offset_ratio):
         advice = (
             "its reward quantiles have not arrived, or miss rare rewards: use preset='steady', or set offset_ratio=0.1"
         )
@@ -172,7 +168,7 @@ def _quantiles(agent: Agent) -> Iterator[Doubt]:
     """θ_i lies where it should if the share of the rewards below it is about τ_i; where rewards are atoms, a share in between."""
     if not agent.config.rule_row.has_reward_quantiles or agent.steps < len(agent._rewards.first):
         return
-    rewards, theta, tau = agent.earned_distribution, agent._rewards.theta, agent._rewards.tau
+    rewards, theta, tau = agent.reward_distribution, agent._rewards.theta, agent._rewards.tau
     near = 0.01 * _spread(agent)
     below, above = np.asarray(rewards.cdf(theta - near)), np.asarray(rewards.cdf(theta + near))
     away = np.maximum(below - tau, tau - above)
@@ -188,7 +184,7 @@ def _quantiles(agent: Agent) -> Iterator[Doubt]:
         "quantiles",
         f"The {100 * float(tau[worst]):.0f} % quantile of the reward is learnt as {float(theta[worst]):.4g}, but {goal:.4g} was "
         f"earned lately. With its step of {step:.3g} it needs about {needed:,.0f} more steps: use preset='steady', or a larger "
-        "reward_step_size. (agent.earned_distribution counts what was earned, and does not wait for it.)",
+        "reward_step_size. (agent.reward_distribution counts what was earned, and does not wait for it.)",
     )
 
 
@@ -201,9 +197,8 @@ def _drift(agent: Agent) -> Iterator[Doubt]:
         or len(now) < 3
         or config.discount < 1.0
         or config.risk_level < 1.0
-        or getattr(config, "has_model", False)
     ):
-        return  # with a model, or with a target that moves, the level of the values has no meaning
+        return  # with a target that moves, the level of the values has no meaning
     moved, size = float(now[-1] - before[0]), float(np.median(spreads))
     steady = (np.diff(np.concatenate([before, now])) * np.sign(moved) > 0).mean() > 0.9
     if steady and abs(moved) > DRIFT * max(size, _spread(agent)):
@@ -235,69 +230,12 @@ def _untried(agent: Agent) -> Iterator[Doubt]:
         untried &= agent.mdp.allowed
     lacking = met & untried.any(axis=1)
     missing, often = int(lacking.sum()), visits[lacking].sum(axis=1)
-    curious = getattr(agent.config, "exploration", "") == "curiosity"
-    advice = "Learn longer." if curious else "Explore more: exploration='curiosity', or a larger epsilon."
     if missing and often.max(initial=0) > 100 * visits.shape[1]:
         yield Doubt(
             "untried",
             f"In {missing:,} of {int(met.sum()):,} states that were met, one of them {int(often.max()):,} times, an action was "
-            f"never tried, so its value is a guess. {advice}",
+            f"never tried, so its value is a guess. Explore more, with a larger epsilon, or learn longer.",
         )
-
-
-def _trap(agent: Agent) -> Iterator[Doubt]:
-    """Without exploration a policy can stay in states that it left long ago, where its values are still those of its first
-    steps. The remembered transitions of its best actions show such places."""
-    remembered = agent._remembered_moves()
-    if remembered is None:
-        return
-    rewards = agent.earned_distribution
-    states, next_states, earned = remembered
-    for count, gain, error in closed_classes(states, next_states, earned, agent._place_now()):
-        lost = agent.earned_reward - gain
-        if lost > max(TRAPPED * rewards.std, ERRORS * (error + rewards.mean_error)):
-            yield Doubt(
-                "trap",
-                f"Without exploration the policy can stay for ever in {count:,} of the states, where it earned {gain:.4g} per "
-                f"step, but {agent.earned_reward:.4g} was earned lately: values there are old. Learn longer, or let it explore.",
-            )
-            return
-
-
-def closed_classes(
-    states: Any, next_states: Any, rewards: Any, now: int | None = None
-) -> Iterator[tuple[int, float, float]]:
-    """The sets of states that these transitions never leave: number of states, reward per step in the long run, and its rough
-    standard error. A state that is entered and never left again in the list is unknown, so no set contains it; nor is the set known
-    in which the agent is `now`, which it may be about to leave."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    names, places = np.unique(np.concatenate([states, next_states]), return_inverse=True)
-    size = len(names)
-    rows, columns = places[: len(states)], places[len(states) :]
-    chain = csr_array((np.ones(len(rows)), (rows, columns)), (size, size))
-    leaving = np.bincount(rows, minlength=size)
-    count, label = connected_components(chain, connection="strong")
-    is_open = np.bincount(label, leaving == 0, count) > 0
-    is_open[label[rows[label[rows] != label[columns]]]] = True
-    is_open[label[names == now]] = True
-    order = np.argsort(label[rows], kind="stable")
-    ends = np.searchsorted(label[rows][order], np.arange(count + 1))
-    sums = np.bincount(rows, rewards, size)
-    for number in np.flatnonzero(~is_open):
-        kept = rewards[order[ends[number] : ends[number + 1]]]
-        if len(kept) < FEWEST_MOVES:
-            continue
-        inside = np.flatnonzero(label == number)
-        share = np.full(len(inside), 1.0 / len(inside))
-        moves = chain[inside][:, inside]
-        moves = csr_array(moves.T / leaving[inside])
-        for _ in range(LONG_RUN if len(inside) > 1 else 0):
-            before, share = share, 0.5 * (share + moves @ share)  # half a step, so that cycles come to rest as well
-            if np.abs(share - before).max() < AT_REST:
-                break
-        yield len(inside), float(share @ (sums[inside] / leaving[inside])), float(kept.std() / math.sqrt(len(kept)))
 
 
 def _replay(agent: Agent) -> Iterator[Doubt]:
@@ -326,13 +264,13 @@ def _loss(agent: Agent) -> Iterator[Doubt]:
 
 
 CHECKS: tuple[Callable[[Any], Iterator[Doubt]], ...] = (
-    _divergence, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _trap, _untried, _replay, _loss,
+    _divergence, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _untried, _replay, _loss,
 )  # fmt: skip
 
 
 def _theta_step(agent: Agent) -> float:
     """α_θ now, in the unit of the rewards where steps are in units."""
-    schedule = agent.config.schedule
+    schedule = agent._run.schedule if hasattr(agent, "_run") else agent.config.schedule()
     step = float(schedule.theta_scale / (1.0 + agent.steps / schedule.theta_delay) ** schedule.theta_power)
     return step * math.sqrt(agent._rewards.units[REWARD]) if agent.config.scale_free else step
 
@@ -340,7 +278,7 @@ def _theta_step(agent: Agent) -> float:
 def _wandering(agent: Agent, std: float) -> float:
     """How far R̄ wanders about its place with the step of now, roughly: √(step · spread / 2) for quantiles, whose moves have the
     size of the step, and √(step / 2) · spread for a mean."""
-    if agent.config.average_step_size is not None:
+    if getattr(agent.config, "average_step_size", None) is not None:
         return 0.0
     step = min(_theta_step(agent), 2.0 * std if agent.config.rule_row.has_reward_quantiles else 2.0)
     return math.sqrt(step * std / 2.0) if agent.config.rule_row.has_reward_quantiles else math.sqrt(step / 2.0) * std
@@ -349,7 +287,7 @@ def _wandering(agent: Agent, std: float) -> float:
 def _largest_reward(agent: Agent) -> float:
     """The size of the largest reward, as far as it is known: of late, and on average in a window of the past."""
     units, rates = agent._rewards.units, agent.history.reward_rate
-    lately = float(np.abs(agent.earned_distribution.means).max())
+    lately = float(np.abs(agent.reward_distribution.means).max())
     return max(lately, float(np.abs(rates).max(initial=0.0)), float(abs(units[MEAN]) + units[REWARD + 1]))
 
 
@@ -363,7 +301,7 @@ def _largest(agent: Agent) -> float:
 
 def _spread(agent: Agent) -> float:
     """The range of the rewards that were earned lately, without the rarest thousandth on each side."""
-    rewards = agent.earned_distribution
+    rewards = agent.reward_distribution
     places = np.sort(rewards.means)
     weights = np.cumsum(rewards.weights[np.argsort(rewards.means)])
     low, high = np.searchsorted(weights, [0.001, 0.999])

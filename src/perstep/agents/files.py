@@ -1,4 +1,4 @@
-"""Agents from a file: what is checked before memory is allocated, and files of older formats."""
+"""Agents from a file, and what is checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -11,22 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from perstep import storage
 from perstep.agents.agent import FORMAT, Agent
-from perstep.agents.arrays import flatten, has_shape
+from perstep.agents.arrays import has_shape
 from perstep.agents.lattice import AGENTS
 from perstep.agents.worlds import reopen, say_of_reset, start_anew
 from perstep.budget import BUDGET, limited
 from perstep.config import number
-from perstep.curiosity import MOOD
 from perstep.errors import UnknownName, unknown
-from perstep.interaction.behaviour import NO_ACTION
-from perstep.sketch import kept, new_sketch
-from perstep.tabular import memory
-from perstep.tiles import LARGEST_TABLE
-from perstep.units import new_units
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -100,16 +92,9 @@ def checkpoint_before(path: Path) -> Path:
 
 def _load(path: str | os.PathLike[str], env: World | None, *, own: bool) -> Agent:
     arrays, metadata = storage.read(path, functools.partial(_accept, path))
-    saved_as, agent_class = metadata["format"], AGENTS[metadata["agent"]]
-    if saved_as in (FORMAT_2, FORMAT_3):
-        with _blaming(path):
-            arrays = from_format_3(from_format_2(arrays) if saved_as == FORMAT_2 else arrays)
-    if saved_as != FORMAT:  # before the rule `categorical`
-        arrays = {**arrays, "rewards.masses": np.zeros(0), "rewards.grid": np.zeros(0)}
+    agent_class = AGENTS[metadata["agent"]]
     with _blaming(path):
         settings, about = dict(metadata["config"]), metadata["world"]
-        if saved_as == FORMAT_2 and settings.get("table_size", LARGEST_TABLE) is None:
-            settings["table_size"] = LARGEST_TABLE  # the full table, which was the default then
         config = agent_class.Config.from_json(settings)
         has_shape(arrays, "rewards.theta", config.theta_size)
         agent_class._check_sizes(config, about, arrays)
@@ -185,17 +170,16 @@ def sizes_in_words(spaces: Any) -> str:
         return ""
 
 
-def _accept(path: str | os.PathLike[str], metadata: dict[str, Any]) -> bool:
-    """Refuse a file by its metadata. Returns whether its format has a checksum."""
+def _accept(path: str | os.PathLike[str], metadata: dict[str, Any]) -> None:
+    """Refuse a file by its metadata."""
     saved_as, kind = metadata.get("format"), metadata.get("agent")
-    if type(saved_as) is not int or saved_as not in (*OLD_FORMATS, FORMAT):
+    if type(saved_as) is not int or saved_as != FORMAT:
         raise storage.BadFile(
-            f"{path} has format {saved_as!r}, but this perstep reads the formats {min(OLD_FORMATS)} to {FORMAT}. "
+            f"{path} has format {saved_as!r}, but this perstep reads the format {FORMAT}. "
             "Load it with the version of perstep that saved it."
         )
     if not isinstance(kind, str) or kind not in AGENTS:
         raise storage.BadFile(f"{path}: {unknown('agent', kind, AGENTS)}")
-    return saved_as >= FORMAT_WITH_CHECKSUM
 
 
 @contextlib.contextmanager
@@ -207,45 +191,3 @@ def _blaming(path: str | os.PathLike[str], fault: str = UNFIT) -> Iterator[None]
         raise
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         raise storage.BadFile(f"{path} {fault}: {str(error).rstrip('.')}.") from error
-
-
-FORMAT_2, FORMAT_3, FORMAT_WITH_CHECKSUM = 2, 3, 5
-OLD_FORMATS = (FORMAT_2, FORMAT_3, 4)
-
-
-def from_format_3(arrays: storage.Arrays) -> storage.Arrays:
-    """The arrays of format 3 with what came after it: units of rewards, urges to explore, which no agent had then, and an empty
-    sketch of the rewards."""
-    arrays = {
-        **arrays,
-        "rewards.units": new_units(),
-        "rewards.first": np.zeros(0),
-        **flatten("sketch", kept(new_sketch())),
-    }
-    if "table.visits" in arrays:
-        arrays |= {"table.urges": np.zeros((0, 0)), "table.mood": np.zeros(MOOD, np.int64)}
-        arrays |= flatten("memory", memory(0))
-    if "weights.scores" in arrays:
-        arrays |= {"weights.novelty": np.zeros((0, 0, 1)), "weights.appeal": np.zeros_like(arrays["weights.scores"])}
-    return arrays
-
-
-def from_format_2(arrays: storage.Arrays) -> storage.Arrays:
-    """The arrays of format 2 under their names and shapes of format 3. Tables kept `means`, a state without a chosen action; tiles
-    kept the values of one column; the pendulum its two numbers, which are zeros in all other worlds."""
-    arrays = dict(arrays)
-    if "table.means" in arrays:
-        arrays["table.scores"] = arrays.pop("table.means")
-        arrays["place"] = np.array([*arrays.pop("state"), NO_ACTION], np.int64)
-    if "weights.estimate" in arrays:
-        arrays["weights.critic"] = arrays["weights.critic"][None]
-        arrays["weights.numbers"] = arrays.pop("weights.estimate")[None]
-        arrays["weights.scores"] = np.zeros(1)
-        if (state := arrays.pop("state")).any():
-            arrays |= {
-                "place.state": state,
-                "place.observation": state.copy(),
-                "place.counters": np.array([0, NO_ACTION]),
-                "place.episode_return": np.zeros(1),
-            }
-    return arrays

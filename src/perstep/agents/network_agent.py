@@ -360,7 +360,7 @@ class NetworkHooks(AgentHooks):
 @compiled
 def take_down(record: Any, reward: Any, rewards: Any) -> None:
     """Note one step in the record."""
-    note(record, reward, rewards, True)
+    note(record, reward, rewards)
 
 
 def stacks_frames(env: Any) -> bool:

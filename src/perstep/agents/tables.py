@@ -14,26 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from perstep import rules, storage, tabular
 from perstep.agents.agent import LONGEST, Agent, AgentHooks, Floats
-from perstep.agents.arrays import fill, finite_numbers, flatten, has_shape, put, within
+from perstep.agents.arrays import fill, flatten, has_shape, put, within
 from perstep.agents.evaluation import Evaluation, Snapshot
-from perstep.agents.modelled import long_run
 from perstep.agents.worlds import Absent
-from perstep.block_sums import BlockSums, no_block_sums
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
-from perstep.curiosity import with_position
-from perstep.distribution import Distribution
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
-from perstep.foresight import expected_sum, learnt, new_foresight, no_foresight, with_slow_gain
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.interaction.sampling import stretches
-from perstep.model import NONE, NOT_MODELLED, link, new_model, saved_part
 from perstep.policies import BOOTSTRAPS, GREEDY
 from perstep.randomness import Generator, draw
-from perstep.scan import MEAN_SHARE, WINNER, Scan, new_scan, no_scan
 
 if TYPE_CHECKING:
     import polars
@@ -55,40 +48,17 @@ class TabularAgent(Agent):
         self._states, self._actions = self._numberings()
         n = config.value_size
         self._run = tabular.LearnerState(
-            tabular.table(self.num_states, self._num_columns, n, config.initial_value, curious=self._is_curious),
-            tabular.memory(getattr(config, "replay_capacity", 0)),
+            tabular.table(self.num_states, self._num_columns, n, config.initial_value),
             self._objective,
             config.workspace,
-            config.schedule,
+            config.schedule(self.num_states * self._num_columns),
             self._reference(),
-            new_foresight(self.num_states, self._num_columns, changing=config.preset == "changing")
-            if self._foresees
-            else no_foresight(),
-            self._new_scan(),
             self._risk,
-            new_model(self.num_states, self._num_columns, self._model_capacity),
         )
-        self._looked_at: tuple[int, Distribution] | None = None  # the steps so far, and the distribution then
         self._place = np.array([0, NO_ACTION])  # state and chosen action in an MDP; a Gymnasium world knows its own
         if self.mdp is not None:
             self._place[0] = start(self.mdp.world, self._generator)
         self._hooks = TableHooks(self)
-
-    @property
-    def _is_curious(self) -> bool:
-        return False
-
-    def _new_scan(self) -> Scan:
-        return no_scan()
-
-    @property
-    def _model_capacity(self) -> int:
-        return 0
-
-    @property
-    def _foresees(self) -> bool:
-        """Whether forecasts rest on values of the rewards as they are."""
-        return self.config.forecast and not self.config.target_from_quantiles
 
     @property
     def num_states(self) -> int:
@@ -105,33 +75,9 @@ class TabularAgent(Agent):
         """How often each entry was updated: (S,) for TD, (S, A) for Q."""
         return self._entries(self._run.table.visits).copy()
 
-    @property
-    def reward_distribution(self) -> Distribution:
-        """The long-run distribution of the reward per step of `policy()`. Its standard errors are those of as many steps as were
-        counted for `earned_distribution`.
-
-        In a finite MDP, with a model, that of the best actions as they are now, by all that was ever seen after them. Where the
-        model does not know them well enough, or cannot tell their rewards apart, and everywhere else: `earned_distribution`.
-        """
-        if self._looked_at is None or self._looked_at[0] != self.steps:
-            self._looked_at = (self.steps, self._long_run_rewards())
-        return self._looked_at[1]
-
-    def _long_run_rewards(self) -> Distribution:
-        earned = self.earned_distribution
-        if self.mdp is None or not self._is_curious or not self._run.model.numbers.size or earned.num_samples is None:
-            return earned
-        found = long_run(self._run.model, self._run.table.scores.argmax(axis=1))
-        if found is None:
-            return earned
-        weights, rewards = (found.weights, found.rewards) if found.knows_rewards else (earned.weights, earned.means)
-        number = earned.num_samples
-        worth = max(1.0, number * found.worth(earned.std**2))
-        return Distribution(weights, rewards, num_samples=number, effective_samples=worth)
-
     def policy(self, deterministic: bool = False) -> Floats:
-        """Probabilities of the actions in every state, (S, A), as the agent behaves, explorations of a curious one apart; with
-        `deterministic`, without chance."""
+        """Probabilities of the actions in every state, (S, A), as the agent behaves with the ε of now; with `deterministic`,
+        without chance."""
         if not isinstance(deterministic, bool | np.bool_):
             raise TypeError(
                 f"policy() of a table is that of all states, and takes deterministic=True or False, got {deterministic!r}. For one "
@@ -198,26 +144,6 @@ class TabularAgent(Agent):
         values: Floats = self._run.table.values[self._states.one(observation)]  # (A, n)
         return values
 
-    def _expected_sum(self, num_steps: int, observation: Any, action: Any) -> tuple[float, float, float]:
-        if self._learner_number == tabular.SCAN:
-            raise ValueError(
-                "A scan for a risk level moves between many policies while it learns, which a forecast cannot follow. Forecast the "
-                "policy as it is: agent.evaluate(1_000_000, deterministic=True).forecast(num_steps)."
-            )
-        if not self._foresees:
-            return super()._expected_sum(num_steps, observation, action)
-        if observation is None:
-            return expected_sum(self._run.foresight, num_steps)
-        state = self._states.one(observation)
-        if action is not None and not self._control:
-            raise ValueError(f"{type(self).__name__} follows the policy that it was given: leave out the action.")
-        best = int(self._run.table.scores[state].argmax())
-        column = best if action is None else self._actions.one(action)
-        return expected_sum(self._run.foresight, num_steps, self._run.foresight.values[state, column])
-
-    def _new_block_sums(self) -> BlockSums:
-        return no_block_sums() if self._foresees else super()._new_block_sums()
-
     def _advance(self, num_steps: int) -> None:
         if self.mdp is None:
             announce(finite_worlds.LEARN_THEN_ACT[self._learner_number])
@@ -226,7 +152,7 @@ class TabularAgent(Agent):
         learn_in_mdp = finite_worlds.LEARN_IN_MDP[self._learner_number]
         announce(learn_in_mdp)
         learn_in_mdp(
-            self.config.rule_row.number, self.mdp.world, self._behaviour, self._run, self._record, self._generator,
+            self.config.kernel, self.mdp.world, self._behaviour, self._run, self._record, self._generator,
             self._place, self.steps, num_steps,
         )  # fmt: skip
         self.steps += num_steps
@@ -246,20 +172,6 @@ class TabularAgent(Agent):
 
     def _values(self) -> tuple[Floats, ...]:
         return (self._run.table.scores,)
-
-    def _remembered_moves(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats] | None:
-        """State, next state and reward of the remembered transitions of the actions that are best now; None without a memory."""
-        memory, scores = self._run.memory, self._run.table.scores
-        filled = min(int(memory.cursor[0]), len(memory.rewards))
-        if not filled:
-            return None
-        states, actions, next_states, _ = memory.places[:filled].T
-        best = scores.argmax(axis=1)[states] == actions
-        return states[best], next_states[best], memory.rewards[:filled][best]
-
-    def _place_now(self) -> int | None:
-        memory = self._run.memory
-        return int(memory.places[(memory.cursor[0] - 1) % len(memory.rewards), 2]) if memory.cursor[0] else None
 
     def _level_of_values(self) -> tuple[float, float]:
         return float(self._run.table.scores.mean()), float(self._run.table.values.std())
@@ -300,73 +212,15 @@ class TabularAgent(Agent):
         return {"states": self._states.to_json(), "actions": self._actions.to_json()}
 
     def _arrays(self) -> storage.Arrays:
-        memory = self._run.memory
-        filled = min(int(memory.cursor[0]), len(memory.rewards))
-        kept = memory._replace(places=memory.places[:filled], rewards=memory.rewards[:filled])
-        asked: storage.Arrays = {}
-        if self._foresees:
-            asked |= flatten("foresight", learnt(self._run.foresight))
-        if self._run.scan.gains.size:
-            asked |= flatten("scan", self._run.scan)
-        if self._run.model.numbers.size:
-            asked |= flatten("model", saved_part(self._run.model, int(self._run.model.size[0])))
-        return {**flatten("table", self._run.table), **flatten("memory", kept), "place": self._place, **asked}
+        return {**flatten("table", self._run.table), "place": self._place}
 
     def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         super()._restore(arrays, metadata)
-        self._looked_at = None
-        fill("table", self._run.table, {**arrays, "table.mood": with_position(arrays["table.mood"])})
-        within("mood", self._run.table.mood, LONGEST, least=-LONGEST)
-        if self._foresees:
-            put("foresight.values", self._run.foresight.values, arrays)
-            saved = {name: with_slow_gain(arrays[name]) for name in ("foresight.averages",) if name in arrays}
-            put("foresight.averages", self._run.foresight.averages, saved)
-        if self._run.scan.gains.size:
-            fill("scan", self._run.scan, arrays)
-            within("winner of the scan", self._run.scan.cursor[:1], self._run.scan.targets.size)
-            within("steps of the scan", self._run.scan.cursor[1:], LONGEST)
-        self._restore_memory(arrays)
-        if self._run.model.numbers.size:
-            self._restore_model(arrays)
+        fill("table", self._run.table, arrays)
+        within("visits", self._run.table.visits, LONGEST)
         put("place", self._place, arrays)
         within("state", self._place[:1], self.num_states)
         within("action", self._place[1:], self.num_actions, least=NO_ACTION)
-
-    def _restore_memory(self, arrays: storage.Arrays) -> None:
-        memory = self._run.memory
-        put("memory.cursor", memory.cursor, arrays)
-        within("number of remembered transitions", memory.cursor, LONGEST)
-        filled = min(int(memory.cursor[0]), len(memory.rewards))
-        kept = memory._replace(places=memory.places[:filled], rewards=memory.rewards[:filled])
-        fill("memory", kept, arrays)
-        for column, size in enumerate((self.num_states, self._num_columns, self.num_states, 2)):
-            within("remembered transitions", kept.places[:, column].astype(np.int64), size)
-        finite_numbers("remembered rewards", kept.rewards)
-
-    def _restore_model(self, arrays: storage.Arrays) -> None:
-        model = self._run.model
-        size = len(arrays.get("model.pairs", ()))
-        within("number of transitions in the model", np.array([size]), len(model.pairs) + 1)
-        kept = saved_part(model, size)
-        older = {
-            "model.squares": np.zeros(len(model.squares)),
-            "model.rewards": np.full(size, np.nan),
-            "model.gain": np.array([self.average_reward]),
-        }
-        fill("model", kept, {**older, **arrays})
-        within("pairs of the model", kept.pairs.astype(np.int64), len(model.numbers))
-        within("next states of the model", kept.followers.astype(np.int64), self.num_states, least=NONE)
-        within("counts of the model", kept.counts, LONGEST, least=1)
-        within("numbers of the model", kept.numbers, LONGEST, least=NOT_MODELLED)
-        for name, numbers in (("sums of rewards", kept.paid), ("squares", kept.squares), ("gain", kept.gain)):
-            finite_numbers(f"{name} of the model", numbers)
-        finite_numbers("rewards of the model", kept.rewards[~np.isnan(kept.rewards)])
-        if (kept.squares < 0.0).any():
-            raise storage.BadFile("The file's model has negative sums of squares.")
-        counted = np.bincount(kept.pairs, kept.counts, len(model.numbers)).astype(np.int64)
-        if ((kept.numbers != NOT_MODELLED) & (kept.numbers != counted)).any():
-            raise storage.BadFile("The file's model has other numbers of transitions than its entries.")
-        link(model, size)
 
     def _check_point(self, point: Any, action: Any) -> None:
         within("observation", np.array([count("observation", point, 0)]), self.num_states)
@@ -380,8 +234,6 @@ class TabularAgent(Agent):
         states, actions = (Numbering.from_json(about["spaces"][name]).count for name in ("states", "actions"))
         columns = actions if cls._control else 1
         has_shape(arrays, "table.values", states, columns, config.value_size)
-        if config.risk_level < 1.0 and not config.target_from_quantiles:
-            has_shape(arrays, "scan.values", states, columns, config.risk_scan)
         if not cls._control:
             has_shape(arrays, "policy", states, actions)
 
@@ -424,7 +276,7 @@ class TableHooks(AgentHooks):
         if not (0 <= point < states and 0 <= next_point < states and 0 <= resume < states):
             raise self._outside(point, next_point, resume)
         chosen = finite_worlds.LEARN_THEN_ACT[agent._learner_number](
-            agent.config.rule_row.number, agent._behaviour, agent._run, agent._record,
+            agent.config.kernel, agent._behaviour, agent._run, agent._record,
             agent._generator, agent.steps, point, agent._actions.one(action), reward, next_point, masked, resume,
         )  # fmt: skip
         agent.steps += 1
@@ -496,35 +348,10 @@ class QLearning(TabularAgent):
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, config := QLearningConfig.of(settings))
-        share = config.least_exploration if self._is_curious else config.epsilon
-        self._behaviour = Behaviour(share, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)))
+        scale, power, delay = config.epsilon_decay
+        self._behaviour = Behaviour(scale, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)), delay, power)
         as_printed = self._behaviour.bootstrap == GREEDY and self._run.reference[0] == rules.NO_REFERENCE
         self._learner_number = tabular.Q if as_printed else tabular.ANY_Q
-        if self._run.scan.gains.size:
-            self._learner_number = tabular.SCAN
-
-    @property
-    def _is_curious(self) -> bool:
-        return self.config.exploration == "curiosity"
-
-    @property
-    def _model_capacity(self) -> int:
-        return self.config.model_capacity if self.config.has_model else 0
-
-    def _new_scan(self) -> Scan:
-        config = self.config
-        if config.risk_level == 1.0 or config.target_from_quantiles:
-            return no_scan()
-        size, changing = config.risk_scan, config.preset == "changing"
-        return new_scan(self.num_states, self.num_actions, size, config.risk_level, changing=changing)
-
-    @property
-    def objective(self) -> float:
-        """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
-        scan = self._run.scan
-        if not scan.gains.size:
-            return super().objective
-        return float(scan.gains[scan.cursor[WINNER]]) - MEAN_SHARE * self.average_reward
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""
@@ -540,13 +367,15 @@ class QLearning(TabularAgent):
         return self._return_quantiles(self._row(observation)[self._actions.one(action)])
 
     def _chances(self, states: Any, deterministic: bool) -> Floats:
-        """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared; if curious, greedy between two explorations."""
-        scores, epsilon = self._run.table.scores[states], self.config.epsilon
-        if deterministic or self._is_curious:
+        """Greedy (ties to the first), or as it behaves: ε-greedy with ties shared."""
+        scores = self._run.table.scores[states]
+        if deterministic:
             return one_hot(scores)
+        scale, power, delay = self.config.epsilon_decay
+        epsilon = scale / (1.0 + self._run.table.visits[states].sum(axis=-1, keepdims=True) / delay) ** power
         best = scores == scores.max(axis=1, keepdims=True)
         shared: Floats = best / best.sum(axis=1, keepdims=True)
-        return (1 - epsilon) * shared + epsilon / self.num_actions
+        return np.asarray((1 - epsilon) * shared + epsilon / self.num_actions)
 
     def _reference(self) -> NDArray[np.int64]:
         if not self.config.rule_row.average_is_read_from_values:

@@ -35,7 +35,6 @@ from perstep.traces import SAVED, new_traces
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
-FORMAT_WITH_PHYSICS = 3  # files of the format before hold no constants of a world
 HASHED_FEATURES = 2**20  # where the full table would be larger and no table_size is given
 LEAST_TILES = 3
 NO_POLICY = np.zeros((0, 0))
@@ -61,7 +60,8 @@ class TileAgent(Agent):
             ),
             self._objective,
             config.workspace,
-            config.schedule,
+            config.schedule(),
+            config.average_steps,
             policy_ratio,
             self.tiles.arrays,
             linear.room(tilings, actions, n, learner),
@@ -82,7 +82,7 @@ class TileAgent(Agent):
         if (motion := self._opened.motion) is not None:
             self._motion = as_compiled(motion), motion_place(motion)
             motion_worlds.begin_motion(
-                learner, config.rule_row.number, self._motion[0], self._run, self._motion[1], self._generator
+                learner, config.kernel, self._motion[0], self._run, self._motion[1], self._generator
             )
 
     @abstractmethod
@@ -130,7 +130,7 @@ class TileAgent(Agent):
             if self._opened.motion is not None and self._opened.motion.replaces_gymnasium:
                 say_compiled(self._opened.motion.name)
             learn_in_motion(
-                self.config.rule_row.number, world, self._ends, self._behaviour, self._run,
+                self.config.kernel, world, self._ends, self._behaviour, self._run,
                 self._record, self._generator, place, self.steps, num_steps,
             )  # fmt: skip
             self.steps += num_steps
@@ -162,7 +162,7 @@ class TileAgent(Agent):
         total, episodes, place = np.zeros(1), np.zeros(1, np.int64), motion_place(self._opened.motion)
         for begin, end in stretches(num_steps):
             motion_worlds.follow_in_motion(
-                self._learner_number, self.config.rule_row.number, self._motion[0], self._ends, self._behaviour_now(),
+                self._learner_number, self.config.kernel, self._motion[0], self._ends, self._behaviour_now(),
                 apart, generator, picker, place, begin, end, num_steps, deterministic, total, episodes, kept, returns,
             )  # fmt: skip
         return Evaluation.of_kept(float(total[0]), kept, returns[: episodes[0]].copy(), num_steps)
@@ -264,13 +264,11 @@ class TileAgent(Agent):
             within("chosen action", place.counters[motion_worlds.CHOSEN :], self._actions.count, least=NO_ACTION)
         else:  # saved in a plain loop or in another world: this one starts anew
             motion_worlds.begin_motion(
-                self._learner_number, self.config.rule_row.number, world, self._run, place, self._generator
+                self._learner_number, self.config.kernel, world, self._run, place, self._generator
             )
 
     def _restore_traces(self, arrays: storage.Arrays) -> None:
         traces = self._run.traces
-        if "traces.weights" not in arrays:  # of replacing traces, as they were before: the last steps are forgotten
-            return
         for name in SAVED:
             put(f"traces.{name}", getattr(traces, name), arrays)
         within("features of the last steps", traces.active, self.tiles.num_features)
@@ -281,7 +279,7 @@ class TileAgent(Agent):
 
     def _restore_physics(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         """Take over constants of the world that had been changed, unless the caller has given a world."""
-        if metadata["world_is_given"] or metadata["format"] < FORMAT_WITH_PHYSICS:
+        if metadata["world_is_given"]:
             return
         assert self._motion is not None
         world, place = self._motion
@@ -318,7 +316,7 @@ class TileHooks(AgentHooks):
         agent = self._agent
         chosen = motion_worlds.enter_then_act(
             agent._learner_number,
-            agent.config.rule_row.number,
+            agent.config.kernel,
             agent._behaviour_now(),
             agent._run,
             agent._generator,
@@ -332,7 +330,7 @@ class TileHooks(AgentHooks):
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
         agent = self._agent
         chosen = motion_worlds.learn_on_tiles_then_act(
-            agent._learner_number, agent.config.rule_row.number, agent._behaviour_now(), agent._run, agent._record,
+            agent._learner_number, agent.config.kernel, agent._behaviour_now(), agent._run, agent._record,
             agent._generator, agent.steps, agent._actions.one(action), reward, next_point, masked,
             resume is not next_point, resume,
         )  # fmt: skip

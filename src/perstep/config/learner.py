@@ -16,31 +16,7 @@ from perstep.policies import BOOTSTRAPS
 from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
 from perstep.schedules import Decay, as_decay
 
-OVERRIDES = {
-    "step_size": ("model_capacity",),
-    "reward_ratio": ("reward_step_size",),
-    "offset_ratio": ("average_step_size", "discount", "termination", "model_capacity"),
-    "return_mean": ("model_capacity",),
-    "initial_average_reward": ("scale_free", "first_average"),
-    "epsilon": ("exploration",),
-    "bootstrap": ("exploration", "replay_capacity", "model_capacity"),
-    "horizon": ("return_steps",),
-}
-"""A setting that is named → settings of a preset that would make it void."""
-
-NEWER_THAN_FILES = {
-    "forecast": False,
-    "grid_network_ratio": 1.0,
-    "model_capacity": 0,
-    "risk_heads": 1,
-    "risk_level": 1.0,
-    "risk_scan": 25,
-    "trace_decay": 0.0,
-}
-"""Settings that files of this format did not always name, and their values in those that do not."""
-
-NOT_FOR_READING_OF_VALUES = ("discount", "replay_capacity", "model_capacity")
-"""Settings of a preset that do not fit a rule whose average is f(Q)."""
+AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,16 +31,12 @@ class LearnerConfig:
     """What a transition does to the estimates: "differential", "d2", "d3", "rvi" or "categorical"."""
     step_size: float | Decay = 2e-3
     """α of the values: a constant, or Decay(scale, power) with the visits of each entry."""
-    reward_ratio: float = 2.0
+    reward_ratio: float | None = 2.0
     """η: the step of the reward estimate is α_θ = η α."""
     reward_step_size: float | Decay | None = None
-    """α_θ itself, for two separate timescales; overrides reward_ratio. It falls with the number of steps."""
+    """α_θ itself, for two separate timescales, in place of reward_ratio. It falls with the number of steps."""
     offset_ratio: float = 0.0
     """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm."""
-    average_step_size: float | Decay | None = None
-    """The step by which R̄ follows δ on greedy steps, falling with the number of steps; with a discount it follows the rewards,
-    on all steps. θ then stands beside R̄. It overrides offset_ratio, and the step of rules without reward quantiles. None is
-    the paper, where R̄ is the mean of θ."""
     discount: float = 1.0
     """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
     centered: bool = True
@@ -83,10 +55,8 @@ class LearnerConfig:
     limit. None is the paper, where Ω has none."""
     scale_free: bool = False
     """Whether the steps of quantiles and λ are in units of the rewards seen, and the first rewards give the first estimates."""
-    first_average: Literal["mean", "best"] = "mean"
-    """With scale_free, the first R̄: the mean of the first rewards, or the best one, an optimist's guess."""
-    initial_average_reward: float = 0.0
-    """First guess of the average reward and of all reward quantiles; without scale_free."""
+    initial_average_reward: float | None = 0.0
+    """First guess of the average reward and of all reward quantiles. None: from the first rewards, with scale_free; otherwise 0."""
     initial_value: float = 0.0
     """First guess of every value."""
     termination: Literal["continue", "mask", "stop"] = "continue"
@@ -106,16 +76,20 @@ class LearnerConfig:
         choice("rule", self.rule, RULES)
         choice("preset", self.preset, presets.PRESETS)
         choice("return_mean", self.return_mean, ("quantiles", "delta"))
-        choice("first_average", self.first_average, ("mean", "best"))
         switch("scale_free", self.scale_free)
         switch("forecast", self.forecast)
         self._number("risk_level", 0.0, 1.0, above=True)
-        for name in ("step_size", "reward_step_size", "average_step_size"):
-            step = getattr(self, name)
-            if not isinstance(step, Decay) and (step is not None or name == "step_size"):
-                self._number(name, 0.0, above=True)
-        self._number("reward_ratio", 0.0)
-        self._number("offset_ratio", 0.0)
+        for name in ("step_size", "reward_step_size"):
+            self._step(name, needed=name == "step_size")
+        if self.reward_ratio is not None and self.reward_step_size is not None:
+            raise ValueError(
+                f"reward_step_size={self.reward_step_size} takes the place of reward_ratio={self.reward_ratio}. Name one of them."
+            )
+        if self.reward_ratio is None and self.reward_step_size is None:
+            raise ValueError("The step of the reward estimate is unknown. Give reward_ratio or reward_step_size.")
+        for name in ("reward_ratio", "offset_ratio"):
+            if getattr(self, name) is not None and not (self.on_a_table and getattr(self, name) == AUTO):
+                self._number(name, 0.0)
         for name in ("num_quantiles", "num_reward_quantiles", "num_return_quantiles"):
             if name == "num_quantiles" or getattr(self, name) is not None:
                 self._count(name, 1)
@@ -128,8 +102,9 @@ class LearnerConfig:
             choice("reset_cost", self.reset_cost, ("auto",))
         else:
             self._number("reset_cost", -math.inf, above=True)
-        for name in ("initial_average_reward", "initial_value"):
-            self._number(name, -math.inf, above=True)
+        if self.initial_average_reward is not None:
+            self._number("initial_average_reward", -math.inf, above=True)
+        self._number("initial_value", -math.inf, above=True)
         choice("termination", self.termination, ("continue", "mask", "stop"))
         self._count("seed", 0)
         if self.rule_row.has_reward_masses and self.theta_size < FEWEST_ATOMS:
@@ -141,10 +116,11 @@ class LearnerConfig:
             self._check_horizon()
         self._number("discount", 0.0, 1.0, above=True)
         switch("centered", self.centered)
-        if self.offset_ratio and not self.rule_row.has_offset:
+        named = self.offset_ratio if self.offset_ratio != AUTO else 0.0
+        if named and not self.rule_row.has_offset:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_offset)
             raise ValueError(f"The rule {self.rule!r} has no learned offset. Use {having}, or offset_ratio=0.")
-        if self.offset_ratio and not (self.centered and self.discount == 1.0):
+        if named and not self._average_is_free:
             raise ValueError(
                 "offset_ratio corrects the average that is subtracted from undiscounted rewards. Use it with centered=True and "
                 "discount=1, or set offset_ratio=0."
@@ -161,8 +137,7 @@ class LearnerConfig:
         if self.target_from_quantiles and not self.rule_row.has_reward_quantiles:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_reward_quantiles)
             raise ValueError(
-                f"risk_level={self.risk_level:g} needs reward quantiles, which say what a bad step is. Use {having}, or on a table "
-                "a risk_scan of 3 or more."
+                f"risk_level={self.risk_level:g} needs reward quantiles, which say what a bad step is. Use {having}."
             )
         if not self.centered and self.discount == 1.0 and self.termination == "continue":
             raise ValueError(
@@ -184,6 +159,12 @@ class LearnerConfig:
                 "Set num_return_quantiles=51, or horizon=None."
             )
 
+    def _step(self, name: str, *, needed: bool) -> None:
+        """Check a step size, which may be a number or a schedule, or None if it is not needed."""
+        step = getattr(self, name)
+        if not isinstance(step, Decay) and (needed or step is not None):
+            self._number(name, 0.0, above=True)
+
     def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
         """Check a setting and keep it as a float: kernels would be compiled anew for an int."""
         object.__setattr__(self, name, number(name, getattr(self, name), low, high, above=above))
@@ -198,9 +179,14 @@ class LearnerConfig:
         return RULES[self.rule]
 
     @property
+    def kernel(self) -> int:
+        """The number of the compiled rule."""
+        return self.rule_row.number(self.return_mean, self.horizon)
+
+    @property
     def target_from_quantiles(self) -> bool:
-        """Whether θ says which steps are bad; otherwise nothing does, or a scan (risk_scan, risk_heads)."""
-        return self.risk_level < 1.0 and getattr(self, "risk_scan", 1) == 1 and getattr(self, "risk_heads", 1) == 1
+        """Whether θ says which steps are bad; otherwise nothing does, or several heads (risk_heads)."""
+        return self.risk_level < 1.0 and getattr(self, "risk_heads", 1) == 1
 
     @property
     def theta_size(self) -> int:
@@ -218,37 +204,50 @@ class LearnerConfig:
         return as_decay(self.step_size)
 
     @property
-    def schedule(self) -> Schedule:
-        """All step sizes of a run, as numbers for compiled code."""
-        decay = self.value_decay
-        by_visits = self.rule_row.average_moves_with_value and not self.average_follows_rewards
-        theta = self.value_decay if self.reward_step_size is None else as_decay(self.reward_step_size)
-        average = None if self.average_step_size is None else as_decay(self.average_step_size)
-        by_delta = self.centered and self.discount == 1.0  # otherwise δ says nothing about R̄
-        follows = average is not None and (by_delta or self.average_follows_rewards)
-        return Schedule(
-            decay.scale,
-            decay.power,
-            self.theta_scale,
-            self.theta_power,
-            self.offset_ratio,
-            theta_by_visits=by_visits,
-            value_delay=decay.delay,
-            theta_delay=theta.delay,
-            average_scale=average.scale if average is not None and follows else 0.0,
-            average_power=average.power if average is not None and follows else 0.0,
-            average_delay=average.delay if average is not None and follows else 1.0,
-            moves_theta=not self.rule_row.has_reward_quantiles,
-            scale_free=self.scale_free,
-            optimistic=self.first_average == "best",
-            follows_rewards=self.average_follows_rewards,
-        )
+    def _average_is_free(self) -> bool:
+        """Whether δ says by how much R̄ is wrong: it does where R̄ is subtracted and nothing is discounted."""
+        return self.centered and self.discount == 1.0
+
+    @property
+    def average_moves_with_value(self) -> bool:
+        """Whether R̄ moves by the δ of single entries, so that its step falls with their visits."""
+        return self.rule_row.average_moves_with_value and not self.average_follows_rewards
 
     @property
     def average_follows_rewards(self) -> bool:
         """Whether R̄ of a rule without reward quantiles is the running mean of the rewards. δ tells nothing about the average
         where it is not subtracted, and little where values are discounted."""
         return not self.centered or (self.scale_free and self.discount < 1.0)
+
+    def ratios(self, num_entries: int) -> tuple[float, float]:
+        """η and η_b. "auto": estimates that move at every step move with α; averages that move with single entries move with α
+        divided by the number of entries."""
+        shared = 1.0 / num_entries
+        eta = shared if self.average_moves_with_value else 1.0
+        free = shared if self.rule_row.has_offset and self._average_is_free else 0.0
+        offset = free if self.offset_ratio == AUTO else float(self.offset_ratio)
+        return eta if self.reward_ratio in (AUTO, None) else float(self.reward_ratio), offset  # type: ignore[arg-type]
+
+    @property
+    def reward_decay(self) -> Decay | None:
+        """α_θ, where it has a schedule of its own."""
+        return None if self.reward_step_size is None else as_decay(self.reward_step_size)
+
+    def schedule(self, num_entries: int = 1) -> Schedule:
+        """All step sizes of a run with so many entries of a table, as numbers for compiled code."""
+        alpha, (eta, offset) = self.value_decay, self.ratios(num_entries)
+        theta = self.reward_decay or alpha
+        return Schedule(
+            alpha.scale,
+            alpha.power,
+            theta.scale if self.reward_decay is not None else eta * as_decay(self.step_size).scale,
+            theta.power,
+            offset,
+            theta_by_visits=self.average_moves_with_value,
+            value_delay=alpha.delay,
+            theta_delay=theta.delay,
+            scale_free=self.scale_free,
+        )
 
     @property
     def workspace(self) -> Workspace:
@@ -259,24 +258,10 @@ class LearnerConfig:
             self.discount,
             self.centered,
             stops=self.termination == "stop" and self.centered,
-            average_apart=self.schedule.average_scale > 0.0,
             follows_rewards=self.average_follows_rewards,
-            mean_by_delta=self.return_mean == "delta" and self.rule_row.has_return_quantiles,
             horizon=self.horizon,
             num_active=getattr(self, "tilings", 1),
         )
-
-    @property
-    def theta_scale(self) -> float:
-        """First step of α_θ, which may be 0 with reward_ratio = 0."""
-        if self.reward_step_size is not None:
-            return as_decay(self.reward_step_size).scale
-        return self.reward_ratio * as_decay(self.step_size).scale
-
-    @property
-    def theta_power(self) -> float:
-        """How fast α_θ falls: as α does, unless it has a schedule of its own."""
-        return (self.value_decay if self.reward_step_size is None else as_decay(self.reward_step_size)).power
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> Self:
@@ -307,11 +292,11 @@ class LearnerConfig:
         """What is named, and what the preset says of the rest, unless it contradicts what is named."""
         preset = named.get("preset", presets.DEFAULT)
         rest = presets.defaults(cls.__name__, preset)
-        for name, overridden in OVERRIDES.items():
-            if named.get(name) is not None:
-                rest = {other: value for other, value in rest.items() if other not in overridden}
+        for one, other in (("reward_ratio", "reward_step_size"), ("reward_step_size", "reward_ratio")):
+            if named.get(one) is not None and other not in named:
+                rest[other] = None  # one stands for the other
         if reads_average_from_values(named.get("rule")):
-            rest = {other: value for other, value in rest.items() if other not in NOT_FOR_READING_OF_VALUES}
+            rest.pop("discount", None)
         if {**rest, **named}.get("discount", 1.0) == 1.0:
             rest.pop("termination", None)
         return {**rest, **named, "preset": preset}
@@ -321,24 +306,39 @@ class LearnerConfig:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for files. A step that falls from the first visit on is written as before there were delays, and settings
-        that are newer than files are left out where they change nothing."""
-        values = dataclasses.asdict(self)
-        for name, nothing in NEWER_THAN_FILES.items():
-            if values.get(name) == nothing:
-                del values[name]
-        for value in values.values():
-            if isinstance(value, dict) and value.get("delay") == 1.0:
-                del value["delay"]
-        return values
+        """Plain values, for files."""
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """The inverse of to_json."""
-        plain = {name: Decay(**v) if isinstance(v, dict) else v for name, v in values.items()}
-        names = {field.name for field in dataclasses.fields(cls)}
-        newer = {name: nothing for name, nothing in NEWER_THAN_FILES.items() if name in names}
-        return cls.of({"preset": "paper", **newer, **plain})  # what an older file does not name is as it was then
+        return cls.of({name: Decay(**v) if isinstance(v, dict) else v for name, v in values.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproximateConfig(LearnerConfig):
+    """What the learners on tiles and with networks have in common."""
+
+    average_step_size: float | Decay | None = None
+    """The step by which R̄ follows δ on greedy steps, falling with the number of steps; with a discount it follows the rewards,
+    on all steps. θ then stands beside R̄. It takes the place of offset_ratio, and of the step of rules without reward quantiles.
+    None is the paper, where R̄ is the mean of θ."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._step("average_step_size", needed=False)
+        if self.average_step_size is not None and self.offset_ratio:
+            raise ValueError(
+                f"average_step_size={self.average_step_size} takes the place of offset_ratio={self.offset_ratio:g}. Name one of them."
+            )
+
+    @classmethod
+    def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
+        """As for every learner; an offset that is named takes the place of the preset's average_step_size."""
+        settings = super().preset_settings(named)
+        if named.get("offset_ratio") and "average_step_size" not in named:
+            settings.pop("average_step_size", None)
+        return settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,7 +355,7 @@ class ActionValueConfig(LearnerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._number("epsilon", 0.0, 1.0)
+        self._check_epsilon()
         choice("bootstrap", self.bootstrap, BOOTSTRAPS)
         if self.bootstrap == "expected" and self.value_size > 1:
             raise ValueError(
@@ -374,6 +374,9 @@ class ActionValueConfig(LearnerConfig):
                 f"reference must be 'mean', 'max' or a pair (observation, action), got {self.reference!r}."
             ) from error
         object.__setattr__(self, "reference", pair)
+
+    def _check_epsilon(self) -> None:
+        self._number("epsilon", 0.0, 1.0)
 
 
 def _learners(config: type[LearnerConfig]) -> list[type[LearnerConfig]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from perstep.config.checks import choice, count, switch
-from perstep.config.learner import LearnerConfig
+from perstep.config.learner import ApproximateConfig
 from perstep.rules import RULES
 from perstep.schedules import Decay
 
@@ -18,14 +18,14 @@ LARGEST_SEED = 2**63 - 1  # PyTorch takes no larger one
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeepQConfig(LearnerConfig):
+class DeepQConfig(ApproximateConfig):
     """Settings of DeepQ."""
 
     rule: str = "d3"
     """What a minibatch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
     step_size: float | Decay = 2e-4
     """α, the step of Adam: a constant, or Decay(scale, power) with the number of updates."""
-    reward_ratio: float = 10.0
+    reward_ratio: float | None = 10.0
     """η: the step of the reward estimate is α_θ = η α, at every update."""
     huber: float = 1.0
     """λ of the smooth L1 and the quantile Huber loss."""
@@ -190,11 +190,13 @@ class DeepQConfig(LearnerConfig):
         """As for every learner. Without a discount, rewards cannot stop at an end, and R̄ follows δ as the rule says. Learning
         starts at the latest when a replay that is named is full."""
         settings = super().preset_settings(named)
+        if named.get("horizon") is not None and "return_steps" not in named:
+            settings.pop("return_steps", None)
         if cls._scans_by_default(named, settings):
             fitting = {"rule": "d2", "risk_heads": HEADS, "return_steps": 1, "termination": "continue"}
             settings |= {name: value for name, value in fitting.items() if name not in named}
         if settings.get("discount") == 1.0:
-            tied = ("termination", "reward_tracking", "reward_step_size", "average_step_size")
+            tied = ("termination", "reward_tracking", "reward_ratio", "reward_step_size", "average_step_size")
             settings = {name: value for name, value in settings.items() if name in named or name not in tied}
         if isinstance(capacity := named.get("replay_capacity"), int) and "learning_starts" not in named:
             settings["learning_starts"] = min(settings.get("learning_starts", cls.learning_starts), max(capacity, 1))

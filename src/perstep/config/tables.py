@@ -5,15 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from perstep.config.checks import choice
 from perstep.config.learner import ActionValueConfig, LearnerConfig, refuse_reading_of_values
+from perstep.schedules import Decay
 
 
 @dataclass(frozen=True, kw_only=True)
-class TDLearningConfig(LearnerConfig):
-    """Settings of TDLearning."""
+class TableConfig(LearnerConfig):
+    """What the learners on tables have in common."""
 
     on_a_table: ClassVar[bool] = True
+
+    reward_ratio: float | Literal["auto"] | None = 2.0
+    """η: the step of the reward estimate is α_θ = η α. "auto": 1 where it moves at every step, as reward quantiles do, and 1 divided
+    by the number of entries of the table where it moves with single entries, as the average of `differential` does."""
+    offset_ratio: float | Literal["auto"] = 0.0  # type: ignore[assignment]
+    """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm. "auto": 1 divided by the
+    number of entries of the table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TDLearningConfig(TableConfig):
+    """Settings of TDLearning."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -22,61 +34,39 @@ class TDLearningConfig(LearnerConfig):
             raise ValueError("TDLearning predicts a given policy and maximises nothing: leave out risk_level.")
 
 
-def refuse_risk(config: ActionValueConfig) -> None:
-    """Refuse settings with which a risk level has no meaning."""
-    scans = not config.target_from_quantiles
-    if (scans and config.value_size > 1) or config.rule_row.average_is_read_from_values or config.bootstrap != "greedy":
-        raise ValueError(
-            f"risk_level={config.risk_level:g} needs rule='d2' (or 'differential') and bootstrap='greedy', got "
-            f"rule={config.rule!r} and bootstrap={config.bootstrap!r}."
-        )
-    if config.discount < 1.0 or not config.centered:
-        raise ValueError(
-            f"risk_level={config.risk_level:g} is about the reward per step: use discount=1 and centered=True."
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
-class QLearningConfig(ActionValueConfig):
+class QLearningConfig(TableConfig, ActionValueConfig):
     """Settings of QLearning."""
 
-    on_a_table: ClassVar[bool] = True
-
-    exploration: Literal["epsilon", "curiosity"] = "epsilon"
-    """How it explores: by random actions with probability epsilon, as in the paper, or by expeditions to what it knows least
-    (curiosity.py), whose share falls with time."""
-    replay_capacity: int = 0
-    """The number of last transitions of which one is learnt from again at every step; 0 for none, as in the paper. Only with
-    bootstrap="greedy"."""
-    model_capacity: int = 0
-    """The number of different transitions (S, A, R, S′) that are counted, so that values move to the mean target over all that was
-    seen after a pair, instead of one transition's; 0 for none, as in the paper. Only with bootstrap="greedy". There is no model
-    with a risk_level below 1."""
-    risk_scan: int = 25
-    """With a risk_level below 1: K, the number of learners, each with its own guess of the reward below which a step is bad. With 1
-    the guess comes from θ: cheaper, but the policy may be one that only suits its own guess."""
-    least_exploration: float = 0.0
-    """The share of expeditions that remains for ever; above 0 for a world that changes."""
+    epsilon: float | Decay = 0.1  # type: ignore[assignment]
+    """ε: probability of a random action. A Decay falls with the visits of the state."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("exploration", self.exploration, ("epsilon", "curiosity"))
-        self._number("least_exploration", 0.0, 1.0)
-        self._count("replay_capacity", 0)
-        self._count("model_capacity", 0)
-        self._count("risk_scan", 1)
-        if self.risk_scan == 2:
-            raise ValueError("risk_scan must be 1, or 3 or more, got 2.")
         if self.risk_level < 1.0:
-            refuse_risk(self)
-        for name in ("replay_capacity", "model_capacity"):
-            if getattr(self, name) and (self.bootstrap != "greedy" or self.rule_row.average_is_read_from_values):
-                raise ValueError(
-                    f"{name} is for bootstrap='greedy' and rules other than 'rvi', got bootstrap={self.bootstrap!r} and "
-                    f"rule={self.rule!r}. Set {name}=0."
-                )
+            self._check_risk()
+
+    def _check_epsilon(self) -> None:
+        if not isinstance(self.epsilon, Decay):
+            self._number("epsilon", 0.0, 1.0)
+        elif self.epsilon.scale > 1.0:
+            raise ValueError(f"epsilon is a probability, so it begins at 1 or less, got {self.epsilon}. Try Decay(1.0, 0.5).")
 
     @property
-    def has_model(self) -> bool:
-        """Whether transitions are counted. With a risk level the rewards that values learn from change as the target does."""
-        return self.model_capacity > 0 and self.risk_level == 1.0
+    def epsilon_decay(self) -> tuple[float, float, float]:
+        """Scale, power and delay of ε."""
+        if not isinstance(self.epsilon, Decay):
+            return float(self.epsilon), 0.0, 1.0
+        return self.epsilon.scale, self.epsilon.power, self.epsilon.delay
+
+    def _check_risk(self) -> None:
+        """Refuse settings with which a risk level has no meaning."""
+        if self.rule_row.average_is_read_from_values or self.bootstrap != "greedy":
+            raise ValueError(
+                f"risk_level={self.risk_level:g} needs rule='d2' and bootstrap='greedy', got rule={self.rule!r} and "
+                f"bootstrap={self.bootstrap!r}."
+            )
+        if self.discount < 1.0 or not self.centered:
+            raise ValueError(
+                f"risk_level={self.risk_level:g} is about the reward per step: use discount=1 and centered=True."
+            )

@@ -8,17 +8,18 @@ from typing import Any, Literal
 
 from perstep import presets
 from perstep.config.checks import count, number, switch
-from perstep.config.learner import ActionValueConfig, LearnerConfig, reads_average_from_values, refuse_reading_of_values
+from perstep.config.learner import ActionValueConfig, ApproximateConfig, reads_average_from_values, refuse_reading_of_values
+from perstep.rules import AverageSteps
 from perstep.schedules import Decay, as_decay
 
 
 @dataclass(frozen=True, kw_only=True)
-class TileConfig(LearnerConfig):
+class TileConfig(ApproximateConfig):
     """What the learners on tiles have in common."""
 
     step_size: float | Decay = 2e-2
     """α of the values, as the paper writes it: not divided by the number of tilings."""
-    reward_ratio: float = 0.1
+    reward_ratio: float | None = 0.1
     """η: the step of the reward estimate is α_θ = η α."""
     num_quantiles: int = 10
     """m = n, the number of reward quantiles and of return quantiles, for the rules that have them."""
@@ -91,6 +92,15 @@ class TileConfig(LearnerConfig):
         if not settings.get("trace_decay"):
             settings |= {**presets.WITHOUT_TRACES.get(settings["preset"], {}).get(cls.__name__, {}), **named}
         return settings
+
+    @property
+    def average_steps(self) -> AverageSteps:
+        """The step of an R̄ beside θ, as numbers for compiled code. Where it neither is free nor follows the rewards, there is none."""
+        step = self.average_step_size
+        if step is None or not (self._average_is_free or self.average_follows_rewards):
+            return AverageSteps()
+        decay, alone = as_decay(step), not self.rule_row.has_reward_quantiles
+        return AverageSteps(decay.scale, decay.power, decay.delay, alone, self.average_follows_rewards)
 
     @property
     def value_decay(self) -> Decay:

@@ -27,7 +27,7 @@ from perstep.deep.replay import LONGEST, Batch
 from perstep.deep.risk_heads import RiskHeads
 from perstep.quantiles import levels
 from perstep.rules import RewardEstimate, Steps
-from perstep.schedules import as_decay, step_size
+from perstep.schedules import step_size
 from perstep.system.memory import keep_freed_memory
 from perstep.units import return_unit, reward_unit
 
@@ -198,8 +198,8 @@ class NetworkLearner(ABC):
 
     def _steps(self, unit: float = 1.0) -> Steps:
         alpha, config = self._ratio * self.config.value_decay(self.updates), self.config
-        theta = config.value_decay if config.reward_step_size is None else as_decay(config.reward_step_size)
-        alpha_theta = float(step_size(config.theta_scale, config.theta_power, theta.delay, self.updates))
+        theta = config.schedule()
+        alpha_theta = float(step_size(theta.theta_scale, theta.theta_power, theta.theta_delay, self.updates))
         return Steps(alpha, alpha_theta, config.offset_ratio * alpha, unit, self.unit)
 
     def _read(self, kept: NDArray[Any]) -> torch.Tensor:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from perstep.deep.losses import Look, smooth_l1
-from perstep.scan import (
+from perstep.deep.scan import (
     BEST_THERE,
     DELAY,
     LAID,
@@ -32,16 +32,13 @@ from perstep.scan import (
 
 Floats = NDArray[np.float64]
 
-NO_SCORES = np.zeros((0, 0))  # those of a table
-
 
 @final
 class RiskHeads:
     """The targets and gains of the heads; their values are those of the network."""
 
     def __init__(self, count: int, level: float, discount: float) -> None:
-        self.scan: Scan = new_scan(0, 0, count, level)
-        """As on a table, without its values."""
+        self.scan: Scan = new_scan(count, level)
         self.centres: Floats = np.zeros(count)
         """What the values of a head are counted from: the mean of its rewards in the replay when the targets were laid. (K,)"""
         self.discount = discount
@@ -59,7 +56,7 @@ class RiskHeads:
     def see(self, reward: float) -> NDArray[np.int64] | None:
         """Take note of a reward as it is earned. Where the targets are laid anew, returns the head that each one takes over."""
         laid, relay = self.ready, int(self.scan.cursor[RELAY])
-        see_and_review(self.scan, reward, NO_SCORES)
+        see_and_review(self.scan, reward)
         if int(self.scan.cursor[RELAY]) == relay:
             return None
         return self.scan.room[BEST_THERE].astype(np.int64) if laid else np.arange(self.centres.size)

@@ -30,7 +30,7 @@ class Stream(NamedTuple):
     @classmethod
     def of(cls, config: DeepQConfig) -> Stream:
         """From the settings of an agent."""
-        schedule, step = config.schedule, config.average_step_size
+        schedule, step = config.schedule(), config.average_step_size
         theta = schedule.theta_scale, schedule.theta_power, schedule.theta_delay
         average = theta if step is None else dataclasses.astuple(as_decay(step))
         tracks, stops = config.reward_tracking == "stream", config.termination == "stop" and config.centered
@@ -52,7 +52,7 @@ def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> N
     unit = reward_unit(rewards.units) if stream.schedule.scale_free else 1.0
     step = step_size(stream.theta[0], stream.theta[1], stream.theta[2], clock)
     if stream.has_masses:
-        follow_masses(rewards, reward, step, stream.has_average)
+        follow_masses(rewards, reward, step)
     else:
         track_evenly(rewards.theta, rewards.tau, reward, step * unit)
     if stream.has_average:

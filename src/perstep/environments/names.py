@@ -34,7 +34,7 @@ class Names(NamedTuple):
             self._check_entries(policy)
             return self._numbered(lambda state: policy[self.states[state]])
         if callable(policy):
-            if hasattr(type(getattr(policy, "__self__", None)), "earned_distribution"):  # a method of an agent
+            if hasattr(type(getattr(policy, "__self__", None)), "reward_distribution"):  # a method of an agent
                 raise TypeError(
                     f"A policy must be actions, probabilities or a function, got the method {policy.__name__}. Give agent.policy()."
                 )

@@ -14,10 +14,11 @@ NO_ACTION = -1  # no action has been chosen yet
 class Behaviour(NamedTuple):
     """How actions are chosen, and which action at S′ the target takes."""
 
-    epsilon: float  # of ε-greedy, or the least share of explorations; 0 where the policy is given or learnt
+    epsilon: float  # of ε-greedy; 0 where the policy is given or learnt
     bootstrap: int  # of policies.BOOTSTRAPS
     policy: NDArray[np.float64]  # (S, A), the given probabilities of prediction; (0, 0) for control
-    epsilon_delay: float = 0.0  # on tiles, above 0: the number of steps after which ε begins to fall
+    epsilon_delay: float = 0.0  # above 0: the steps (tables: visits of the state) after which ε begins to fall
+    epsilon_power: float = 0.0  # on tables, how fast ε falls; 0 for a constant
 
 
 class Ends(NamedTuple):

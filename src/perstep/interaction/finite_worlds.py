@@ -7,7 +7,6 @@ from typing import Any
 
 from perstep import tabular
 from perstep.compiled import compiled, copied, inlined
-from perstep.curiosity import act_curiously, is_usual
 from perstep.environments.finite_world import start, step
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.interaction.sampling import keep
@@ -15,7 +14,7 @@ from perstep.policies import SAMPLED, epsilon_greedy
 from perstep.randomness import draw
 from perstep.recording import note
 from perstep.risk import careful_reward
-from perstep.units import all_equal
+from perstep.schedules import step_size
 
 
 @inlined
@@ -23,9 +22,18 @@ def act(learner: Any, behaviour: Any, run: Any, state: Any, generator: Any) -> A
     """`A ← action given by π for S`."""
     if learner == tabular.TD:
         return draw(behaviour.policy[state], generator)
-    if run.table.urges.shape[0] > 0:
-        return act_curiously(run.table, run.model, state, behaviour.epsilon, all_equal(run.rewards.units), generator)
-    return epsilon_greedy(run.table.scores[state], behaviour.epsilon, generator)
+    return epsilon_greedy(run.table.scores[state], epsilon_at(behaviour, run.table.visits[state]), generator)
+
+
+@inlined
+def epsilon_at(behaviour: Any, visits: Any) -> Any:
+    """ε in a state whose actions have these visits."""
+    if behaviour.epsilon_power == 0.0:
+        return behaviour.epsilon
+    total = 0
+    for a in range(visits.shape[0]):
+        total += visits[a]
+    return step_size(behaviour.epsilon, behaviour.epsilon_power, behaviour.epsilon_delay, total)
 
 
 # One transition of each learner: it moves its estimates, and the record takes note. Returns A′ where Sarsa has chosen it.
@@ -36,28 +44,19 @@ def after_td(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, c
              reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
     """Prediction."""
     tabular.td_learning(rule, run, clock, state, reward, next_state, masked)
-    note(record, reward, run.rewards, True)
+    note(record, reward, run.rewards)
     return NO_ACTION
 
 
 @inlined
 def after_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
             reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
-    """Q-learning, also with one target for a risk level."""
+    """Q-learning, also with a target for a risk level."""
     felt = reward
     if run.risk.level < 1.0:
         felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
-    tabular.q_learning(rule, run, clock, state, action, felt, next_state, masked, generator)
-    note(record, reward, run.risk.rewards, is_usual(run.table))
-    return NO_ACTION
-
-
-@inlined
-def after_scan(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
-               reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
-    """The scan for a risk level."""
-    tabular.scan_learning(rule, run, clock, state, action, reward, next_state, masked, generator)
-    note(record, reward, run.rewards, is_usual(run.table))
+    tabular.q_learning(rule, run, clock, state, action, felt, next_state, masked)
+    note(record, reward, run.risk.rewards)
     return NO_ACTION
 
 
@@ -69,8 +68,8 @@ def after_any_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any
     if behaviour.bootstrap == SAMPLED:  # before the values move
         following = act(tabular.ANY_Q, behaviour, run, next_state, generator)
     tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
-                           max(following, 0), behaviour.epsilon)  # fmt: skip
-    note(record, reward, run.rewards, is_usual(run.table))
+                           max(following, 0), epsilon_at(behaviour, run.table.visits[next_state]))  # fmt: skip
+    note(record, reward, run.rewards)
     return following
 
 
@@ -103,7 +102,7 @@ def learn_then_act(rule: Any, behaviour: Any, run: Any, record: Any, generator: 
 def _of_each(function: Callable[..., Any]) -> dict[int, Callable[..., Any]]:
     """Learner → the function, compiled with this learner alone. A choice inside would be compiled with all of them, which takes
     several times as long, and its steps would be slower by a third."""
-    learners = {tabular.TD: after_td, tabular.Q: after_q, tabular.ANY_Q: after_any_q, tabular.SCAN: after_scan}
+    learners = {tabular.TD: after_td, tabular.Q: after_q, tabular.ANY_Q: after_any_q}
     return {learner: copied(function, LEARNER=learner, after=each) for learner, each in learners.items()}
 
 

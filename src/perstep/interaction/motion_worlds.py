@@ -14,7 +14,6 @@ from perstep.environments import motion
 from perstep.interaction.behaviour import NO_ACTION
 from perstep.interaction.sampling import keep
 from perstep.recording import note, note_end
-from perstep.risk import careful_reward
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +88,7 @@ def after_actor_critic(rule: Any, bootstrap: Any, epsilon: Any, run: Any, record
                        action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
     """The actor-critic."""
     linear.actor_critic(rule, run, clock, action, felt_reward(run, reward, clock, masked), next_point, masked)
-    note(record, reward, run.risk.rewards, True)
+    note(record, reward, run.risk.rewards)
     return NO_ACTION
 
 
@@ -99,7 +98,7 @@ def after_tile_q(rule: Any, bootstrap: Any, epsilon: Any, run: Any, record: Any,
     """Q on tiles."""
     felt = felt_reward(run, reward, clock, masked)
     following = linear.tile_q(rule, run, clock, action, felt, next_point, masked, bootstrap, epsilon, generator)
-    note(record, reward, run.risk.rewards, True)
+    note(record, reward, run.risk.rewards)
     return following
 
 
@@ -108,7 +107,7 @@ def felt_reward(run: Any, reward: Any, clock: Any, masked: Any) -> Any:
     """The reward that the values learn from: another one with a risk level."""
     felt = reward
     if run.risk.level < 1.0:
-        felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
+        felt = linear.careful_reward_on_tiles(run, reward, clock, masked)
     return felt
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from perstep.algorithms import LEARNERS
 from perstep.environments.exact import NotCommunicating, NotUnichain
 from perstep.quantiles import levels
+from perstep.schedules import Decay
 
 MAX_STATES = 5000  # with more states, exact answers may take longer than the run
 
@@ -29,7 +30,7 @@ def exact_answers(agent: Any) -> dict[str, Any]:
         if not learner.control:
             truth, what = mdp.evaluate(agent.policy()), "of the given policy"
         else:
-            epsilon = agent.config.epsilon if agent.config.exploration == "epsilon" else 0.0
+            epsilon = 0.0 if isinstance(agent.config.epsilon, Decay) else agent.config.epsilon  # which a Decay falls to
             level = agent.config.risk_level
             best = mdp.solve() if level == 1.0 else mdp.solve(risk_level=level)
             truth = mdp.evaluate(best.policy, epsilon=epsilon)
