@@ -515,6 +515,6 @@ def pull_of_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate:
 
 @inlined
 def apply_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """The rule with this number; returns δ and leaves the pull in `work.pull`."""
+    """The rule with this number, which is known when it is compiled; returns δ and leaves the pull in `work.pull`."""
     track_rewards(rule, rewards, reward, steps)
-    return pull_of_rule(rule, rewards, reward, bootstrap, estimate, steps, work)
+    return _pull_of_number(rule, rewards, reward, bootstrap, estimate, steps, work)

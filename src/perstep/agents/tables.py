@@ -61,6 +61,11 @@ class TabularAgent(Agent):
         self._hooks = TableHooks(self)
 
     @property
+    def _loops(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """The compiled code of this learner and this rule: its loop, and one step of it."""
+        return finite_worlds.loops(self._learner_number, self.config.kernel)
+
+    @property
     def num_states(self) -> int:
         """Rows of the table."""
         return self._states.count
@@ -146,15 +151,14 @@ class TabularAgent(Agent):
 
     def _advance(self, num_steps: int) -> None:
         if self.mdp is None:
-            announce(finite_worlds.LEARN_THEN_ACT[self._learner_number])
+            announce(self._loops[1])
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
             return
-        learn_in_mdp = finite_worlds.LEARN_IN_MDP[self._learner_number]
+        learn_in_mdp = self._loops[0]
         announce(learn_in_mdp)
         learn_in_mdp(
-            self.config.kernel, self.mdp.world, self._behaviour, self._run, self._record, self._generator,
-            self._place, self.steps, num_steps,
-        )  # fmt: skip
+            self.mdp.world, self._behaviour, self._run, self._record, self._generator, self._place, self.steps, num_steps
+        )
         self.steps += num_steps
 
     def _follow(
@@ -275,9 +279,9 @@ class TableHooks(AgentHooks):
         agent, states = self._agent, self._agent.num_states
         if not (0 <= point < states and 0 <= next_point < states and 0 <= resume < states):
             raise self._outside(point, next_point, resume)
-        chosen = finite_worlds.LEARN_THEN_ACT[agent._learner_number](
-            agent.config.kernel, agent._behaviour, agent._run, agent._record,
-            agent._generator, agent.steps, point, agent._actions.one(action), reward, next_point, masked, resume,
+        chosen = agent._loops[1](
+            agent._behaviour, agent._run, agent._record, agent._generator, agent.steps, point, agent._actions.one(action), reward,
+            next_point, masked, resume,
         )  # fmt: skip
         agent.steps += 1
         return agent._actions.point(int(chosen))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -73,10 +74,10 @@ def after_any_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any
     return following
 
 
-LEARNER, after = tabular.Q, after_q  # in the copies of the two functions below: one of the learners, and its transition
+LEARNER, RULE, after = tabular.Q, 0, after_q  # in the copies of the two functions below: one learner, one rule, its transition
 
 
-def learn_in_mdp(rule: Any, world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
+def learn_in_mdp(world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
                  clock: Any, num_steps: Any) -> None:  # fmt: skip
     """Learn for a number of steps in a finite MDP; `place` (2,), the state and the chosen action, moves along."""
     state, action = place[0], place[1]
@@ -85,31 +86,29 @@ def learn_in_mdp(rule: Any, world: Any, behaviour: Any, run: Any, record: Any, g
         if action == NO_ACTION:
             action = act(LEARNER, behaviour, run, state, generator)
         reward, next_state = step(world, state, action, generator)
-        action = after(rule, behaviour, run, record, generator, t, state, action, reward, next_state, masked)
+        action = after(RULE, behaviour, run, record, generator, t, state, action, reward, next_state, masked)
         state = next_state
     place[0], place[1] = state, action
 
 
-def learn_then_act(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any,
+def learn_then_act(behaviour: Any, run: Any, record: Any, generator: Any, clock: Any,
                    state: Any, action: Any, reward: Any, next_state: Any, masked: Any, resume_state: Any) -> Any:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action, in one call of compiled code."""
-    following = after(rule, behaviour, run, record, generator, clock, state, action, reward, next_state, masked)
+    following = after(RULE, behaviour, run, record, generator, clock, state, action, reward, next_state, masked)
     if following == NO_ACTION or resume_state != next_state:
         following = act(LEARNER, behaviour, run, resume_state, generator)
     return following
 
 
-def _of_each(function: Callable[..., Any]) -> dict[int, Callable[..., Any]]:
-    """Learner → the function, compiled with this learner alone. A choice inside would be compiled with all of them, which takes
-    several times as long, and its steps would be slower by a third."""
-    learners = {tabular.TD: after_td, tabular.Q: after_q, tabular.ANY_Q: after_any_q}
-    return {learner: copied(function, LEARNER=learner, after=each) for learner, each in learners.items()}
-
-
-LEARN_IN_MDP = _of_each(learn_in_mdp)
-"""Learner → its compiled loop."""
-LEARN_THEN_ACT = _of_each(learn_then_act)
-"""Learner → one step of its loop, for plain loops."""
+@functools.cache
+def loops(learner: int, rule: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """learn_in_mdp and learn_then_act, compiled with this learner and this rule alone. With a choice inside they would take several
+    times as long to compile, and their steps would be slower by a third."""
+    each = {tabular.TD: after_td, tabular.Q: after_q, tabular.ANY_Q: after_any_q}[learner]
+    learning, acting = (
+        copied(function, LEARNER=learner, RULE=rule, after=each) for function in (learn_in_mdp, learn_then_act)
+    )
+    return learning, acting
 
 
 @compiled
