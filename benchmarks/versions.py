@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import inspect
 import json
 import os
 import re
@@ -57,9 +58,10 @@ def serve() -> None:
         name = json.loads(line)
         kind, world, settings, steps = CASES.get(name, CASES["table, d2, m = 51"])
         if name not in agents:
-            agents[name] = getattr(perstep, kind)(world, **{"preset": "paper", "seed": 0} | settings).learn(
-                100, progress=False
-            )
+            settings = {"preset": "paper", "seed": 0} | settings
+            if "preset" not in inspect.signature(getattr(perstep, kind)).parameters:  # older versions: all is the paper's
+                settings.pop("preset")
+            agents[name] = getattr(perstep, kind)(world, **settings).learn(100, progress=False)
         agent: Any = agents[name]
         begin = time.process_time()
         if name == CALLS:

@@ -106,7 +106,9 @@ class Distribution:
         """The empirical distribution of samples that have been counted: an atom for each value."""
         counts = np.asarray(counts)
         total = int(counts.sum())
-        return cls(counts / max(total, 1), values, num_samples=total, effective_samples=effective_samples, of_late=of_late)
+        return cls(
+            counts / max(total, 1), values, num_samples=total, effective_samples=effective_samples, of_late=of_late
+        )
 
     @property
     def num_components(self) -> int:

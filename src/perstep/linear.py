@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined, merged
-from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
 from perstep.masses import track_masses
+from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
 from perstep.quantiles import mean, track
 from perstep.randomness import draw
 from perstep.risk import Risk, careful
@@ -28,6 +28,7 @@ from perstep.rules import (
     Schedule,
     Steps,
     Workspace,
+    average_reward,
     look_at,
     nothing_follows,
     pull_of_rule,
@@ -159,17 +160,18 @@ def steps_on_tiles(run: Any, clock: Any, units: Any, counts: Any) -> Any:
 
 
 @inlined
-def track_on_tiles(rule: Any, rewards: Any, average: Any, reward: Any, steps: Any) -> None:
-    """Move θ, and with it R̄, unless R̄ has steps of its own: then the offset takes the move of the mean back."""
+def track_on_tiles(rule: Any, rewards: Any, average: Any, reward: Any, steps: Any) -> Any:
+    """Move θ, and with it R̄, unless R̄ has steps of its own: then the offset takes the move of the mean back. Returns R̄."""
     if average.scale <= 0.0:
-        track_rewards(rule, rewards, reward, steps)
-    elif rewards.theta.shape[0] > 1 or not average.moves_theta:
+        return track_rewards(rule, rewards, reward, steps)
+    if rewards.theta.shape[0] > 1 or not average.moves_theta:
         before = mean(rewards.theta)
         if rewards.masses.shape[0] > 0:
             track_masses(rewards.masses, rewards.grid, rewards.tau, reward, steps.theta, rewards.theta)
         else:
             track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
         rewards.offset[0] -= mean(rewards.theta) - before
+    return average_reward(rewards)
 
 
 @compiled
@@ -178,8 +180,8 @@ def careful_reward_on_tiles(run: Any, reward: Any, clock: Any, ended: Any) -> An
     seen, work = run.risk.rewards, run.work
     look_at(seen, run.schedule, reward, ended, 0.0, False)
     steps = steps_on_tiles(run, clock, seen.units, True)
-    track_on_tiles(QUANTILES, seen, run.average, reward, steps)
-    pull_value(seen, reward, work.nothing, work.nothing, steps, work)
+    average = track_on_tiles(QUANTILES, seen, run.average, reward, steps)
+    pull_value(seen, average, reward, work.nothing, work.nothing, steps, work)
     return careful(run.risk.level, seen.theta, reward)
 
 
@@ -409,7 +411,9 @@ def move_values(rule: Any, run: Any, column: Any, alpha: Any, delta: Any) -> Non
         weight = weight_now(traces, weights.active, column, alpha)
         scatter(weights.critic[column], weights.active, alpha * weight, run.work.pull)
         value = mean(weights.numbers[column])
-        look_back(traces, weights.active, column, weights.critic, alpha, whole_pull(rule, run.work, delta), value, weight)
+        look_back(
+            traces, weights.active, column, weights.critic, alpha, whole_pull(rule, run.work, delta), value, weight
+        )
     else:
         scatter(weights.critic[column], weights.active, alpha, run.work.pull)
 
@@ -422,8 +426,8 @@ def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next
     bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[0]
     look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
     steps = steps_on_tiles(run, clock, run.rewards.units, True)
-    track_on_tiles(rule, run.rewards, run.average, reward, steps)
-    delta = pull_of_rule(rule, run.rewards, reward, bootstrap, weights.numbers[0], steps, run.work)
+    average = track_on_tiles(rule, run.rewards, run.average, reward, steps)
+    delta = pull_of_rule(rule, run.rewards, average, reward, bootstrap, weights.numbers[0], steps, run.work)
     move_values(rule, run, 0, steps.value, delta)
     error = delta
     if run.schedule.scale_free:
@@ -469,8 +473,8 @@ def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point
         preferences = weights.appeal if run.optimism > 0.0 else weights.scores
         if preferences[action] < preferences[greedy(preferences)]:
             run.traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
-    track_on_tiles(rule, run.rewards, run.average, reward, steps)
-    delta = pull_of_rule(rule, run.rewards, reward, bootstrap, weights.numbers[action], steps, run.work)
+    average = track_on_tiles(rule, run.rewards, run.average, reward, steps)
+    delta = pull_of_rule(rule, run.rewards, average, reward, bootstrap, weights.numbers[action], steps, run.work)
     move_values(rule, run, action, steps.value, delta)
     if run.traces.decay > 0.0 and masked:
         run.traces.clock[KEPT] = 0

@@ -33,6 +33,8 @@ def careful_reward(risk: Any, schedule: Any, work: Any, reward: Any, clock: Any,
     level are not slowed down."""
     look_at(risk.rewards, schedule, reward, ended, 0.0, False)
     steps = steps_now(schedule, clock, clock, risk.rewards.units)
-    track_quantiles(risk.rewards, reward, steps)
-    pull_value(risk.rewards, reward, work.nothing, work.nothing, steps, work)  # no values: R̄ follows the rewards
+    average = track_quantiles(risk.rewards, reward, steps)
+    pull_value(
+        risk.rewards, average, reward, work.nothing, work.nothing, steps, work
+    )  # no values: R̄ follows the rewards
     return careful(risk.level, risk.rewards.theta, reward)

@@ -202,33 +202,27 @@ def surplus(reward: Any, average: Any, work: Any) -> Any:
     return reward - average if work.centered else reward
 
 
-@inlined
-def differential(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
-    delta = surplus(reward, rewards.theta[0], work) + work.discount * bootstrap[0] - estimate[0]
-    rewards.theta[0] += steps.theta * (reward - rewards.theta[0] if work.follows_rewards else delta)
-    work.pull[0] = delta
-    return delta
-
-
-# What the other rules do has two parts, in this order: the reward moves θ, and the values are pulled with the new R̄.
+# A rule has two parts, in this order: the reward moves θ, which gives R̄; then the value is pulled by δ with this R̄.
 
 
 @inlined
-def track_nothing(rewards: Any, reward: Any, steps: Any) -> None:
-    """For a rule without reward quantiles."""
+def track_nothing(rewards: Any, reward: Any, steps: Any) -> Any:
+    """For a rule without reward quantiles: the old R̄."""
+    return rewards.theta[0]
 
 
 @inlined
-def track_quantiles(rewards: Any, reward: Any, steps: Any) -> None:
-    """θ by quantile regression (Eq. 6)."""
+def track_quantiles(rewards: Any, reward: Any, steps: Any) -> Any:
+    """θ by quantile regression (Eq. 6), and R̄ = (1/m) Σ θ_i + b."""
     track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
+    return average_reward(rewards)
 
 
 @inlined
-def track_categorical(rewards: Any, reward: Any, steps: Any) -> None:
-    """The masses of `categorical`, and θ, which is read from them (decision 0014)."""
+def track_categorical(rewards: Any, reward: Any, steps: Any) -> Any:
+    """The masses of `categorical`, and θ, which is read from them (decision 0014); then R̄."""
     follow_masses(rewards, reward, steps.theta)
+    return average_reward(rewards)
 
 
 @inlined
@@ -240,9 +234,17 @@ def follow_masses(rewards: Any, reward: Any, step: Any) -> None:
 
 
 @inlined
-def pull_value(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """R̄, then δ with it, then the offset, which is ours (docs/decisions/0001-learned-offset.md)."""
-    average = average_reward(rewards)
+def differential(rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
+    delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
+    rewards.theta[0] += steps.theta * (reward - rewards.theta[0] if work.follows_rewards else delta)
+    work.pull[0] = delta
+    return delta
+
+
+@inlined
+def pull_value(rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """δ with the new R̄, then the offset, which is ours (docs/decisions/0001-learned-offset.md)."""
     delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
     rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
     work.pull[0] = delta
@@ -250,9 +252,11 @@ def pull_value(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: 
 
 
 @inlined
-def pull_quantiles(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+def pull_quantiles(
+    rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+) -> Any:
     """All Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
-    delta = pull_shape(rewards, reward, bootstrap, estimate, steps, work)
+    delta = pull_shape(rewards, average, reward, bootstrap, estimate, steps, work)
     unit = 1.0 if work.huber > 0.0 else steps.value_unit  # λ is in units already
     if unit != 1.0:
         for j in range(work.pull.shape[0]):
@@ -262,11 +266,11 @@ def pull_quantiles(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, ste
 
 @inlined
 def pull_quantiles_by_delta(
-    rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+    rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
 ) -> Any:
     """As `pull_quantiles`, but the mean of Ω moves by δ, as a single value does (ours): only what is left of the pulls at mean 0
     comes from the quantile loss."""
-    delta = pull_shape(rewards, reward, bootstrap, estimate, steps, work)
+    delta = pull_shape(rewards, average, reward, bootstrap, estimate, steps, work)
     unit = 1.0 if work.huber > 0.0 else steps.value_unit
     middle = mean(work.pull)
     for j in range(work.pull.shape[0]):
@@ -275,9 +279,8 @@ def pull_quantiles_by_delta(
 
 
 @inlined
-def pull_shape(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+def pull_shape(rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """The pulls of the loss on Ω, in its own unit; and the offset, if there is one. Returns δ of the means."""
-    average = average_reward(rewards)
     shift = surplus(reward, average, work)
     delta = shift + work.discount * mean(bootstrap) - mean(estimate)
     if work.huber > 0.0:
@@ -291,9 +294,10 @@ def pull_shape(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: 
 
 
 @inlined
-def pull_with_horizon(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+def pull_with_horizon(
+    rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+) -> Any:
     """Ω is Q of d2 plus the distribution of Σ g^t δ_t (ours; docs/decisions/0013-horizon.md)."""
-    average = average_reward(rewards)
     delta = surplus(reward, average, work) + work.discount * mean(bootstrap) - mean(estimate)
     step = work.num_active * steps.value
     horizon_pulls(delta, work.horizon_factor, bootstrap, estimate, work.tau, step, work.ordered, work.pull)
@@ -303,9 +307,9 @@ def pull_with_horizon(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, 
 
 
 @inlined
-def rvi(rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+def rvi(rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """Abounadi, Bertsekas & Borkar 2001: R̄ is f(Q), which the learner reads from its values after every move."""
-    delta = surplus(reward, rewards.theta[0], work) + work.discount * bootstrap[0] - estimate[0]
+    delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
     work.pull[0] = delta
     return delta
 
@@ -472,7 +476,9 @@ def _pull_by_number(number: int = 0) -> Callable[..., Any]:
     if number == len(KERNELS):
 
         @inlined
-        def unknown(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+        def unknown(
+            rule: Any, rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+        ) -> Any:
             for j in range(work.pull.shape[0]):
                 work.pull[j] = np.nan
             return np.nan
@@ -485,10 +491,12 @@ def _pull_by_number(number: int = 0) -> Callable[..., Any]:
     last = alike[-1]
 
     @inlined
-    def chosen(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-        if rule == number or rule == last:
-            return pull(rewards, reward, bootstrap, estimate, steps, work)
-        return others(rule, rewards, reward, bootstrap, estimate, steps, work)
+    def chosen(
+        rule: Any, rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+    ) -> Any:
+        if rule in (number, last):
+            return pull(rewards, average, reward, bootstrap, estimate, steps, work)
+        return others(rule, rewards, average, reward, bootstrap, estimate, steps, work)
 
     return chosen
 
@@ -499,22 +507,25 @@ _WITH_MASSES = KERNELS.index(CATEGORICAL)
 
 
 @inlined
-def track_rewards(rule: Any, rewards: Any, reward: Any, steps: Any) -> None:
-    """Let a reward move θ as the rule with this number does."""
+def track_rewards(rule: Any, rewards: Any, reward: Any, steps: Any) -> Any:
+    """Let a reward move θ as the rule with this number does; returns R̄."""
     if rule in _WITH_QUANTILES:
-        track_quantiles(rewards, reward, steps)
-    elif rule == _WITH_MASSES:
-        track_categorical(rewards, reward, steps)
+        return track_quantiles(rewards, reward, steps)
+    if rule == _WITH_MASSES:
+        return track_categorical(rewards, reward, steps)
+    return track_nothing(rewards, reward, steps)
 
 
 @merged
-def pull_of_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+def pull_of_rule(
+    rule: Any, rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+) -> Any:
     """What the rule with this number does after θ has moved; returns δ and leaves the pull in `work.pull`."""
-    return _pull_of_number(rule, rewards, reward, bootstrap, estimate, steps, work)
+    return _pull_of_number(rule, rewards, average, reward, bootstrap, estimate, steps, work)
 
 
 @inlined
 def apply_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
     """The rule with this number, which is known when it is compiled; returns δ and leaves the pull in `work.pull`."""
-    track_rewards(rule, rewards, reward, steps)
-    return _pull_of_number(rule, rewards, reward, bootstrap, estimate, steps, work)
+    average = track_rewards(rule, rewards, reward, steps)
+    return _pull_of_number(rule, rewards, average, reward, bootstrap, estimate, steps, work)

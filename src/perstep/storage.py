@@ -183,7 +183,11 @@ def _read(
         raise BadFile(
             f"{file} is not a complete perstep file ({_diagnosis(file)}). Save the agent again, or use a backup of the file."
         ) from error
-    if with_arrays and (accept is not None or CHECKSUM in header) and header.get(CHECKSUM) != _checksum(arrays, header[KEY]):
+    if (
+        with_arrays
+        and (accept is not None or CHECKSUM in header)
+        and header.get(CHECKSUM) != _checksum(arrays, header[KEY])
+    ):
         raise BadFile(
             f"{file} is damaged: its content does not match its checksum. Use a backup of the file, or save the agent again."
         )

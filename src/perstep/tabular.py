@@ -38,9 +38,7 @@ class Table(NamedTuple):
     """Values of all states (TD: one column) or of all state-action pairs (Q: one column per action)."""
 
     values: NDArray[np.float64]  # (S, A, n)
-    scores: NDArray[
-        np.float64
-    ]  # (S, A): the mean of the n numbers, kept so that a greedy look-up costs A
+    scores: NDArray[np.float64]  # (S, A): the mean of the n numbers, kept so that a greedy look-up costs A
     visits: NDArray[np.int64]  # (S, A): ν, the number of updates of each entry
 
 
@@ -92,7 +90,9 @@ def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_s
 
 
 @inlined
-def q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any) -> Any:
+def q_learning(
+    rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any
+) -> Any:
     """Estimate Q(S, A), bootstrap Q(S′, a*)."""
     best = greedy(run.table.scores[next_state])
     bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, best]

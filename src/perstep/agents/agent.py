@@ -47,7 +47,7 @@ from perstep.recording import ROWS, History, Record, effective_steps, new_record
 from perstep.risk import Risk
 from perstep.rules import RULES, RewardEstimate
 from perstep.sketch import LONGEST as LONGEST_EPOCH
-from perstep.sketch import UNBOUNDED, Sketch, atoms, kept, new_sketch, no_sketch
+from perstep.sketch import UNBOUNDED, Sketch, atoms, index, kept, new_sketch, no_sketch
 from perstep.system.signals import deferred_signals, raise_again
 from perstep.units import LONGEST_MEMORY
 
@@ -301,9 +301,13 @@ class Agent(ABC):
         if counts.size:
             num_steps, weights = int(counts.sum()), counts / counts.sum()
             variance = float(weights @ (values - weights @ values) ** 2)
-            return Distribution.from_counts(values, counts, effective_steps(self._record, num_steps, variance), of_late=True)
+            return Distribution.from_counts(
+                values, counts, effective_steps(self._record, num_steps, variance), of_late=True
+            )
         guess = (
-            " (agent.learned_distribution is what the rule has learnt.)" if self.config.rule_row.has_reward_quantiles else ""
+            " (agent.learned_distribution is what the rule has learnt.)"
+            if self.config.rule_row.has_reward_quantiles
+            else ""
         )
         if self.steps:
             raise ValueError(f"The rewards of this agent were not counted: record_every was told not to.{guess}")
@@ -582,6 +586,8 @@ class Agent(ABC):
         fill("sketch", kept(sketch), arrays)
         sketch.cursor[LONGEST_EPOCH:] = longest  # the settings decide
         check_sketch(sketch)
+        if sketch.cursor.size:
+            index(sketch.cursor, sketch.values, sketch.words)
         rows = len(arrays["record.reward_rate"])
         self._record = new_record(self.config.theta_size, rows=rows, sketch=sketch, block_sums=self._new_block_sums())
         fill("record", self._record, arrays)

@@ -95,22 +95,17 @@ def check_sketch(tables: sketch.Sketch) -> None:
     """Refuse a sketch from a file whose numbers compiled code would use as indices out of range, or search for ever."""
     if not tables.cursor.size:
         return
-    current, first, second, waiting, end, left, _ = map(int, tables.cursor)
+    current, first, second, waiting, stop, full, end, left, _ = map(int, tables.cursor)
     sizes = (first, second)
     if not (
         current in (0, 1)
+        and full in (0, 1)
         and all(0 <= size <= sketch.ENTRIES for size in sizes)
-        and 0 <= waiting < sketch.WAITING
-        and 1 <= left <= end <= sketch.UNBOUNDED
+        and 0 <= waiting < stop <= sketch.WAITING
+        and stop <= left <= end <= sketch.UNBOUNDED
     ):
         raise BadFile(f"The file's sketch of the rewards has an impossible cursor: {tables.cursor.tolist()}.")
-    slots = tables.words[sketch.SLOTS_BEGIN : sketch.ROOM_BEGIN]
-    begin = current * sketch.ENTRIES
-    used = slots[slots != sketch.EMPTY]
-    within("hash table of the sketch", used, begin + sizes[current], least=begin)
-    if used.size > sketch.ENTRIES:
-        raise BadFile("The file's hash table of the sketch is too full.")
-    finite_numbers("sketch of the rewards", sketch.waiting(tables))
+    finite_numbers("sketch of the rewards", sketch.waiting_rewards(tables))
     for table in (0, 1):
         values, counts = sketch.entries(tables, table)
         finite_numbers("sketch of the rewards", values)

@@ -192,12 +192,7 @@ def _drift(agent: Agent) -> Iterator[Doubt]:
     before, now = agent._trace.halves(1, agent.steps)
     _, spreads = agent._trace.halves(2, agent.steps)
     config = agent.config
-    if (
-        len(before) < 3
-        or len(now) < 3
-        or config.discount < 1.0
-        or config.risk_level < 1.0
-    ):
+    if len(before) < 3 or len(now) < 3 or config.discount < 1.0 or config.risk_level < 1.0:
         return  # with a target that moves, the level of the values has no meaning
     moved, size = float(now[-1] - before[0]), float(np.median(spreads))
     steady = (np.diff(np.concatenate([before, now])) * np.sign(moved) > 0).mean() > 0.9

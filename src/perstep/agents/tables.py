@@ -157,7 +157,14 @@ class TabularAgent(Agent):
         learn_in_mdp = self._loops[0]
         announce(learn_in_mdp)
         learn_in_mdp(
-            self.mdp.world, self._behaviour, self._run, self._record, self._generator, self._place, self.steps, num_steps
+            self.mdp.world,
+            self._behaviour,
+            self._run,
+            self._record,
+            self._generator,
+            self._place,
+            self.steps,
+            num_steps,
         )
         self.steps += num_steps
 

@@ -50,7 +50,9 @@ class QLearningConfig(TableConfig, ActionValueConfig):
         if not isinstance(self.epsilon, Decay):
             self._number("epsilon", 0.0, 1.0)
         elif self.epsilon.scale > 1.0:
-            raise ValueError(f"epsilon is a probability, so it begins at 1 or less, got {self.epsilon}. Try Decay(1.0, 0.5).")
+            raise ValueError(
+                f"epsilon is a probability, so it begins at 1 or less, got {self.epsilon}. Try Decay(1.0, 0.5)."
+            )
 
     @property
     def epsilon_decay(self) -> tuple[float, float, float]:

@@ -8,7 +8,12 @@ from typing import Any, Literal
 
 from perstep import presets
 from perstep.config.checks import count, number, switch
-from perstep.config.learner import ActionValueConfig, ApproximateConfig, reads_average_from_values, refuse_reading_of_values
+from perstep.config.learner import (
+    ActionValueConfig,
+    ApproximateConfig,
+    reads_average_from_values,
+    refuse_reading_of_values,
+)
 from perstep.rules import AverageSteps
 from perstep.schedules import Decay, as_decay
 

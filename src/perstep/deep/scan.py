@@ -36,7 +36,9 @@ class Scan(NamedTuple):
     counts: Floats  # (K,): how often a gain has moved
     room: Floats  # (3, K): memory of one step
     span: Floats  # (3,): τ, the smallest and the largest reward seen
-    cursor: NDArray[np.int64]  # (5,): the winner, steps of the next review and relay, whether targets are laid, steps seen
+    cursor: NDArray[
+        np.int64
+    ]  # (5,): the winner, steps of the next review and relay, whether targets are laid, steps seen
 
 
 def new_scan(size: int, level: float) -> Scan:

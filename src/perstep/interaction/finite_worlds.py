@@ -74,7 +74,11 @@ def after_any_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any
     return following
 
 
-LEARNER, RULE, after = tabular.Q, 0, after_q  # in the copies of the two functions below: one learner, one rule, its transition
+LEARNER, RULE, after = (
+    tabular.Q,
+    0,
+    after_q,
+)  # in the copies of the two functions below: one learner, one rule, its transition
 
 
 def learn_in_mdp(world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
