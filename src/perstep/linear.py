@@ -19,10 +19,9 @@ from perstep.randomness import draw
 from perstep.risk import Risk, careful
 from perstep.rules import (
     D2,
-    KERNELS,
+    D3,
     MEAN,
     NO_REFERENCE,
-    PRINTED_D3,
     AverageSteps,
     RewardEstimate,
     Schedule,
@@ -45,7 +44,6 @@ from perstep.units import ENDED, SEEN, return_unit
 Floats = NDArray[np.float64]
 
 ACTOR_CRITIC, TILE_Q = 0, 1
-QUANTILES = KERNELS.index(D2)
 
 LARGEST_ERROR = 1.0  # of a δ that moves the policy, in units of return
 FIRST_HOPE = 10.0  # while all returns seen were equal
@@ -180,7 +178,7 @@ def careful_reward_on_tiles(run: Any, reward: Any, clock: Any, ended: Any) -> An
     seen, work = run.risk.rewards, run.work
     look_at(seen, run.schedule, reward, ended, 0.0, False)
     steps = steps_on_tiles(run, clock, seen.units, True)
-    average = track_on_tiles(QUANTILES, seen, run.average, reward, steps)
+    average = track_on_tiles(D2, seen, run.average, reward, steps)
     pull_value(seen, average, reward, work.nothing, work.nothing, steps, work)
     return careful(run.risk.level, seen.theta, reward)
 
@@ -400,7 +398,7 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
 @inlined
 def whole_pull(rule: Any, work: Any, delta: Any) -> Any:
     """By how much a value moves as a whole: δ, or the mean of the pulls on its quantiles where they have no δ of their own."""
-    return mean(work.pull) if rule == PRINTED_D3 and work.pull.shape[0] > 1 else delta
+    return mean(work.pull) if rule == D3 and work.pull.shape[0] > 1 else delta
 
 
 @inlined

@@ -7,6 +7,7 @@ all of the rows are filled, once the record has been full.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 from perstep.block_sums import BlockSums, add_up, no_block_sums
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined
-from perstep.rules import average_reward
+from perstep.rules import BLUE, ORANGE, average_reward
 from perstep.sketch import Sketch, no_sketch, take
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ROWS = 1024
 WINDOW, FILLED, PENDING = 0, 1, 2
@@ -125,6 +128,37 @@ class History:
 
     def __init__(self, record: Record) -> None:
         self.record = record
+
+    @property
+    def lifetime_steps(self) -> int:
+        """Number of steps in the whole life."""
+        window, filled, pending = map(int, self.record.cursor)
+        return window * filled + pending
+
+    @property
+    def lifetime_reward(self) -> float:
+        """Mean reward per step over the whole life, which is what was earned while learning; NaN before the first step."""
+        window, filled, _ = map(int, self.record.cursor)
+        total = window * float(self.record.reward_rate[:filled].sum()) + float(self.record.pending[REWARDS])
+        return total / self.lifetime_steps if self.lifetime_steps else math.nan
+
+    def regret(self, optimum: float) -> float:
+        """What was lost over the whole life beside earning `optimum` at every step."""
+        return self.lifetime_steps * (optimum - self.lifetime_reward) if self.lifetime_steps else 0.0
+
+    def plot(self, optimum: float | None = None, ax: Axes | None = None) -> Figure:
+        """What was earned over the life, as a matplotlib figure: the rate of each window, and the mean of the life so far."""
+        from perstep.drawing import drawn
+
+        rates = self.reward_rate
+        with drawn(ax) as (figure, axes):
+            axes.plot(self.steps, rates, color=BLUE, lw=0.6, alpha=0.6, label=f"mean of {self.window:,} steps")
+            axes.plot(self.steps, rates.cumsum() / np.arange(1, rates.size + 1), color=ORANGE, label="mean of the life so far")
+            if optimum is not None:
+                axes.axhline(optimum, color="black", ls="--", lw=1.0, label="optimum")
+            axes.set(xlabel="step", ylabel="reward per step")
+            axes.legend()
+        return figure
 
     @property
     def window(self) -> int:

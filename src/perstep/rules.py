@@ -206,12 +206,6 @@ def surplus(reward: Any, average: Any, work: Any) -> Any:
 
 
 @inlined
-def track_nothing(rewards: Any, reward: Any, steps: Any) -> Any:
-    """For a rule without reward quantiles: the old R̄."""
-    return rewards.theta[0]
-
-
-@inlined
 def track_quantiles(rewards: Any, reward: Any, steps: Any) -> Any:
     """θ by quantile regression (Eq. 6), and R̄ = (1/m) Σ θ_i + b."""
     track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
@@ -327,23 +321,48 @@ GREY, BLUE, ORANGE, GREEN = (
 )  # colors that color-blind readers can distinguish
 
 
-class Kernel(NamedTuple):
-    """One compiled rule: the reward moves θ, then the value is pulled."""
-
-    track: Callable[..., Any]
-    pull: Callable[..., Any]
+DIFFERENTIAL, D2, D3, RVI, CATEGORICAL, D3_BY_DELTA, D3_WITH_HORIZON = range(7)
+"""The rules as compiled code knows them: functions as arguments are never cached, numbers are."""
 
 
-DIFFERENTIAL = Kernel(track_nothing, differential)  # Alg. 11, 12; Wan et al. 2021
-D2 = Kernel(track_quantiles, pull_value)  # Alg. 3, 4, 5
-D3 = Kernel(track_quantiles, pull_quantiles)  # Alg. 7, 8, 9
-RVI = Kernel(track_nothing, rvi)
-CATEGORICAL = Kernel(track_categorical, pull_value)  # ours: decision 0014
-D3_BY_DELTA = Kernel(track_quantiles, pull_quantiles_by_delta)  # ours
-D3_WITH_HORIZON = Kernel(track_quantiles, pull_with_horizon)  # ours: decision 0013
+@inlined
+def track_rewards(rule: Any, rewards: Any, reward: Any, steps: Any) -> Any:
+    """Let a reward move θ as the rule with this number does; returns R̄."""
+    if rule in (DIFFERENTIAL, RVI):
+        return rewards.theta[0]  # the old one
+    if rule == CATEGORICAL:
+        return track_categorical(rewards, reward, steps)
+    return track_quantiles(rewards, reward, steps)
 
-KERNELS = (DIFFERENTIAL, D2, D3, RVI, CATEGORICAL, D3_BY_DELTA, D3_WITH_HORIZON)
-PRINTED_D3 = KERNELS.index(D3)
+
+@merged
+def pull_of_rule(
+    rule: Any, rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
+) -> Any:
+    """What the rule with this number does after θ has moved; returns δ and leaves the pull in `work.pull`. An unknown number gives
+    NaN, which every agent refuses."""
+    if rule == DIFFERENTIAL:
+        return differential(rewards, average, reward, bootstrap, estimate, steps, work)
+    if rule in (D2, CATEGORICAL):
+        return pull_value(rewards, average, reward, bootstrap, estimate, steps, work)
+    if rule == D3:
+        return pull_quantiles(rewards, average, reward, bootstrap, estimate, steps, work)
+    if rule == RVI:
+        return rvi(rewards, average, reward, bootstrap, estimate, steps, work)
+    if rule == D3_BY_DELTA:
+        return pull_quantiles_by_delta(rewards, average, reward, bootstrap, estimate, steps, work)
+    if rule == D3_WITH_HORIZON:
+        return pull_with_horizon(rewards, average, reward, bootstrap, estimate, steps, work)
+    for j in range(work.pull.shape[0]):
+        work.pull[j] = np.nan
+    return np.nan
+
+
+@inlined
+def apply_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
+    """The rule with this number; returns δ and leaves the pull in `work.pull`."""
+    average = track_rewards(rule, rewards, reward, steps)
+    return pull_of_rule(rule, rewards, average, reward, bootstrap, estimate, steps, work)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,11 +376,11 @@ class Rule:
     """What it learns, in a few words."""
     source: str
     """Where it was published."""
-    kernel: Kernel
-    """The compiled rule."""
-    kernel_by_delta: Kernel | None = None
+    kernel: int
+    """Its number in compiled code."""
+    kernel_by_delta: int | None = None
     """With return_mean="delta"; None where that means nothing."""
-    kernel_with_horizon: Kernel | None = None
+    kernel_with_horizon: int | None = None
     """With a horizon; None where that means nothing."""
     values: Callable[[Any], Any] = mean_of_last_axis
     """The value that n numbers stand for, of arrays and tensors: (…, n) → (…)."""
@@ -388,13 +407,10 @@ class Rule:
     """The line style in figures, as matplotlib's keywords."""
 
     def number(self, return_mean: str = "quantiles", horizon: float | None = None) -> int:
-        """The rule with these settings as compiled code knows it: functions as arguments are never cached, numbers are."""
-        kernel = self.kernel
-        if return_mean == "delta" and self.kernel_by_delta is not None:
-            kernel = self.kernel_by_delta
+        """The number with these settings."""
         if horizon is not None and self.kernel_with_horizon is not None:
-            kernel = self.kernel_with_horizon
-        return KERNELS.index(kernel)
+            return self.kernel_with_horizon
+        return self.kernel_by_delta if return_mean == "delta" and self.kernel_by_delta is not None else self.kernel
 
     def theta_size(self, num_quantiles: int) -> int:
         """m, given the number of reward quantiles asked for."""
@@ -468,64 +484,3 @@ RULES: dict[str, Rule] = {
         ),
     )
 }
-
-
-def _pull_by_number(number: int = 0) -> Callable[..., Any]:
-    """The pulls of all kernels as one inlined function of the rule's number. An unknown number gives NaN, which every agent
-    refuses."""
-    if number == len(KERNELS):
-
-        @inlined
-        def unknown(
-            rule: Any, rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
-        ) -> Any:
-            for j in range(work.pull.shape[0]):
-                work.pull[j] = np.nan
-            return np.nan
-
-        return unknown
-    pull, others = KERNELS[number].pull, _pull_by_number(number + 1)
-    alike = [i for i, kernel in enumerate(KERNELS) if kernel.pull is pull]
-    if alike[0] < number:  # a kernel before has the same code
-        return others
-    last = alike[-1]
-
-    @inlined
-    def chosen(
-        rule: Any, rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
-    ) -> Any:
-        if rule in (number, last):
-            return pull(rewards, average, reward, bootstrap, estimate, steps, work)
-        return others(rule, rewards, average, reward, bootstrap, estimate, steps, work)
-
-    return chosen
-
-
-_pull_of_number = _pull_by_number()
-_WITH_QUANTILES = tuple(i for i, kernel in enumerate(KERNELS) if kernel.track is track_quantiles)
-_WITH_MASSES = KERNELS.index(CATEGORICAL)
-
-
-@inlined
-def track_rewards(rule: Any, rewards: Any, reward: Any, steps: Any) -> Any:
-    """Let a reward move θ as the rule with this number does; returns R̄."""
-    if rule in _WITH_QUANTILES:
-        return track_quantiles(rewards, reward, steps)
-    if rule == _WITH_MASSES:
-        return track_categorical(rewards, reward, steps)
-    return track_nothing(rewards, reward, steps)
-
-
-@merged
-def pull_of_rule(
-    rule: Any, rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
-) -> Any:
-    """What the rule with this number does after θ has moved; returns δ and leaves the pull in `work.pull`."""
-    return _pull_of_number(rule, rewards, average, reward, bootstrap, estimate, steps, work)
-
-
-@inlined
-def apply_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """The rule with this number, which is known when it is compiled; returns δ and leaves the pull in `work.pull`."""
-    average = track_rewards(rule, rewards, reward, steps)
-    return _pull_of_number(rule, rewards, average, reward, bootstrap, estimate, steps, work)

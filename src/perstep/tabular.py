@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.budget import claim
-from perstep.compiled import compiled, inlined
+from perstep.compiled import compiled, inlined, merged
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
 from perstep.quantiles import mean
 from perstep.risk import Risk
@@ -67,7 +67,7 @@ def table(num_states: int, num_columns: int, num_quantiles: int, initial: float)
     return Table(values, np.full(shape, float(initial)), np.zeros(shape, np.int64))
 
 
-@inlined
+@merged
 def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, bootstrap: Any, masked: Any) -> Any:
     """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common."""
     entries = run.table

@@ -328,6 +328,15 @@ class Agent(ABC):
         """Reward rate, average reward and reward quantiles over the agent's life."""
         return History(self._record)
 
+    def regret(self) -> float:
+        """What was lost over the whole life beside the optimum, in a finite world that is known: it is solved for that. Elsewhere
+        `agent.history.regret(optimum)`."""
+        if self.mdp is None:
+            raise ValueError("The optimum of this world is not known. Give it: agent.history.regret(optimum).")
+        if self.config.risk_level < 1.0:
+            raise ValueError("This agent maximises the mean of its worst steps, and a regret is about the mean of all.")
+        return self.history.regret(self.mdp.solve().average_reward)
+
     def record_every(self, window: int, rows: int = ROWS, *, sketch: bool = True) -> Self:
         """Let the history have windows of exactly `window` steps. When `rows` of them (an even number) are full, the window
         doubles. `sketch=False` saves the few nanoseconds per step that it takes to count the rewards: there is then no

@@ -27,8 +27,8 @@ Setting = Mapping[str, Any]
 
 POWERS = (0.6, 0.8, 1.0)
 """Ours: the powers of the falling step sizes Decay(1, power, 10); 0.8 is the default."""
-EXPLORATIONS = ("curiosity", "epsilon")
-"""Ours: expeditions, which are the default, or random actions with probability 0.1."""
+EPSILONS = ("default", 0.1)
+"""Ours: random actions that fall with the visits of a state, which is the default, or a constant probability."""
 STEP_SIZES = (*continuing.STEP_SIZES, 1.0)
 """Baselines: constant step sizes; all that they have without tuning, so that tuning cannot take a good one away."""
 DISCOUNTS = (0.9, 0.99, 0.999)
@@ -47,13 +47,14 @@ def grid(name: str) -> list[dict[str, Any]]:
     """The settings that are tried for an algorithm, as plain numbers and words."""
     if name in BASELINES:
         return [{"step_size": size, "discount": discount} for size, discount in product(STEP_SIZES, DISCOUNTS)]
-    return [{"power": power, "exploration": exploration} for power, exploration in product(POWERS, EXPLORATIONS)]
+    return [{"power": power, "epsilon": epsilon} for power, epsilon in product(POWERS, EPSILONS)]
 
 
 def settings(row: Setting) -> dict[str, Any]:
     """The settings of an agent for a row of the grid."""
     if "power" in row:
-        return {"step_size": Decay(1.0, row["power"], 10.0), "exploration": row["exploration"]}
+        exploration = {} if row["epsilon"] == "default" else {"epsilon": row["epsilon"]}
+        return {"step_size": Decay(1.0, row["power"], 10.0), **exploration}
     return dict(row)
 
 
