@@ -40,7 +40,7 @@ def new_run(rule, *, discount=1.0, centered=True, reference=(rules.NO_REFERENCE,
     rewards = rules.reward_estimate(len(theta), 0.0)._replace(theta=theta)
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, 0.0, row.average_moves_with_value)
     work = rules.workspace(n, discount=discount, centered=centered)
-    return tabular.LearnerState(table, tabular.memory(0), rewards, work, schedule, np.array(reference))
+    return tabular.LearnerState(table, rewards, work, schedule, np.array(reference))
 
 
 def advance(rule, run, s, a, r, s_next, masked=False, kind=policies.GREEDY, following=0):
@@ -153,7 +153,7 @@ def test_the_loop_of_sarsa_takes_the_action_that_it_learnt_from():
 
 def test_an_unknown_rule_is_noticed():
     run = new_run("differential")
-    assert np.isnan(tabular.q_learning(99, run, 0, 0, 0, 1.0, 1, False, make_generator(0)))
+    assert np.isnan(tabular.q_learning(99, run, 0, 0, 0, 1.0, 1, False))
     assert np.isnan(run.table.values[0, 0, 0])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import linear, presets, tabular
+from perstep import linear, presets, tabular, rules
 from perstep.algorithms import ALGORITHMS, CORNERS, algorithm
 from perstep.config import (
     ActorCriticConfig,
@@ -23,7 +23,6 @@ from perstep.config import (
     TileConfig,
     TileQConfig,
 )
-from perstep.config.learner import NEWER_THAN_FILES
 from perstep.errors import UnknownName, unknown
 from perstep.interaction import finite_worlds, motion_worlds
 from perstep.rules import RULES
@@ -312,14 +311,14 @@ def test_numbers_of_numpy_are_numbers():
 def test_whole_numbers_compile_nothing_anew():
     # epsilon=0 and epsilon=0.0 are the same to a kernel; were they not, the first would wait for the compiler again.
     perstep.QLearning("perstep/TwoLoop-v0", step_size=0.5, offset_ratio=0.5, epsilon=0.5).learn(10)
-    known = len(finite_worlds.LEARN_IN_MDP[tabular.Q].signatures)
+    known = len(finite_worlds.loops(tabular.Q, rules.D2)[0].signatures)
     perstep.QLearning(
         "perstep/TwoLoop-v0", step_size=1, offset_ratio=1, epsilon=0, reward_ratio=1, initial_value=1
     ).learn(10)
     perstep.QLearning(
         "perstep/TwoLoop-v0", step_size=perstep.Decay(1, 1), reward_step_size=1, epsilon=np.int64(1)
     ).learn(10)
-    assert len(finite_worlds.LEARN_IN_MDP[tabular.Q].signatures) == known
+    assert len(finite_worlds.loops(tabular.Q, rules.D2)[0].signatures) == known
     pendulum = "perstep/InvertedPendulum-v0"
     perstep.ActorCritic(pendulum).learn(10)
     known = len(motion_worlds.LEARN_IN_MOTION[linear.ACTOR_CRITIC].signatures)
@@ -366,9 +365,9 @@ def test_json_and_back(config):
 
 def test_json_is_plain():
     values = ActorCriticConfig(step_size=perstep.Decay(0.5, 0.8), tiles=(4, 5)).to_json()
-    assert values["step_size"] == {"scale": 0.5, "power": 0.8}
+    assert values["step_size"] == {"scale": 0.5, "power": 0.8, "delay": 1.0}
     names = [field.name for field in dataclasses.fields(ActorCriticConfig)]
-    assert list(values) == [name for name in names if name not in NEWER_THAN_FILES]  # which change nothing here
+    assert list(values) == names
 
 
 def test_lists_become_tuples():

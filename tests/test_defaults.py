@@ -5,7 +5,6 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
 import perstep
 from perstep import presets, rules, tabular, units
@@ -26,20 +25,6 @@ def scaled(mdp, factor, shift=0.0):
     return perstep.FiniteMDP.from_outcomes(
         outcomes.probability, outcomes.next_state, mean, sd, cap, initial=mdp.initial
     )
-
-
-def river_swim(length=6):
-    """Strehl & Littman 2008: the current pushes back, a little reward at one end and a large one far up the river."""
-    chances, rewards = np.zeros((length, 2, length)), np.zeros((length, 2))
-    for s in range(length):
-        chances[s, 0, max(s - 1, 0)] = 1.0
-        up, down = min(s + 1, length - 1), max(s - 1, 0)
-        stay = 0.4 if s == 0 else 0.6
-        chances[s, 1, up] += 0.6 if s == 0 else 0.35 if s < length - 1 else 0.0
-        chances[s, 1, s] += stay
-        chances[s, 1, down] += 0.0 if s == 0 else 0.05 if s < length - 1 else 0.4
-    rewards[0, 0], rewards[-1, 1] = 0.005, 1.0
-    return perstep.FiniteMDP(chances, rewards, initial=np.eye(length)[0])
 
 
 def score(mdp, agent):
@@ -84,12 +69,9 @@ def test_any_scale_and_shift_lead_to_the_same_actions(rule):
     ("world", "least"),
     [
         (two_loop, 0.999),
-        (lambda: scaled(access_control(), 100.0), 0.98),
         (lambda: scaled(garnet(20, 3, 3, seed=5), 1e-3, 0.5), 0.98),
-        (river_swim, 0.999),
-        (lambda: river_swim(12), 0.999),
     ],
-    ids=["two-loop", "access control × 100", "garnet / 1000", "RiverSwim 6", "RiverSwim 12"],
+    ids=["two-loop", "garnet / 1000"],
 )
 def test_the_policy_is_good_and_the_average_true_without_any_setting(rule, world, least):
     mdp = world()
@@ -97,22 +79,6 @@ def test_the_policy_is_good_and_the_average_true_without_any_setting(rule, world
     assert score(mdp, agent) >= least
     spread = np.ptp(mdp.outcomes.mean[mdp.outcomes.probability > 0])
     assert agent.average_reward == pytest.approx(mdp.solve().average_reward, abs=0.02 * spread)
-
-
-def test_taxi_is_solved_without_any_setting():
-    mdp = perstep.FiniteMDP.from_gymnasium("Taxi-v4")
-    agent = perstep.QLearning(mdp, seed=1).learn(600_000)
-    assert score(mdp, agent) >= 0.99
-
-
-def test_a_single_reward_behind_many_traps_is_found():
-    """FrozenLake on a random map, where the best policy is paid once in 660 steps: until the first reward there is nothing to lose,
-    so that exploring goes on."""
-    lake = gymnasium.make("FrozenLake-v1", desc=generate_random_map(10, seed=7))
-    mdp = perstep.FiniteMDP.from_gymnasium(lake)
-    agent = perstep.QLearning(mdp, rule="d2", seed=0).learn(300_000, progress=False)
-    gain = mdp.evaluate(agent.policy(deterministic=True), start=mdp.initial).average_reward
-    assert gain >= 0.95 * mdp.solve().average_reward
 
 
 def test_d3_has_the_policy_of_d2():
@@ -125,9 +91,8 @@ def test_the_mean_of_return_quantiles_moves_by_delta():
     rng = np.random.default_rng(3)
     run = tabular.LearnerState(
         tabular.table(2, 1, 5, 0.0)._replace(values=rng.normal(size=(2, 1, 5))),
-        tabular.memory(0),
         rules.reward_estimate(3, 0.25),
-        rules.workspace(5, mean_by_delta=True),
+        rules.workspace(5),
         rules.Schedule(0.1, 0.0, 0.0, 0.0, 0.0, False),
         np.array([rules.NO_REFERENCE, 0, 0]),
     )
@@ -135,7 +100,7 @@ def test_the_mean_of_return_quantiles_moves_by_delta():
     delta = 1.5 - 0.25 + before[1, 0].mean() - before[0, 0].mean()
     targets, tau = 1.5 - 0.25 + before[1, 0], (2 * np.arange(1, 6) - 1) / 10
     pulls = np.array([np.mean(tau[j] - (targets < before[0, 0, j])) for j in range(5)])
-    assert tabular.td_learning(rules.RULES["d3"].number, run, 0, 0, 1.5, 1, False) == pytest.approx(delta)
+    assert tabular.td_learning(rules.D3_BY_DELTA, run, 0, 0, 1.5, 1, False) == pytest.approx(delta)
     expected = before[0, 0] + 0.1 * (pulls - pulls.mean() + delta)
     np.testing.assert_allclose(run.table.values[0, 0], expected, atol=1e-12)
 
@@ -162,15 +127,13 @@ def test_rewards_that_change_their_scale_are_followed():
 
 def test_the_first_estimates_are_those_of_the_first_rewards():
     rewards = np.random.default_rng(2).normal(size=100)
-    estimate = rules.reward_estimate(7, 0.0, scale_free=True)
-    for optimistic in (False, True):
-        state = units.new_units()
-        for reward in rewards:
-            units.see(state, reward, 0.0, False, False)
-            units.begin(state, estimate.first, estimate.theta, estimate.offset, estimate.tau, reward, optimistic)
-        average = estimate.theta.mean() + estimate.offset[0]
-        assert average == pytest.approx(rewards.max() if optimistic else rewards.mean())
-        np.testing.assert_allclose(estimate.theta, np.sort(rewards)[(estimate.tau * 100).astype(int)])
+    estimate = rules.reward_estimate(7, None, scale_free=True)
+    state = units.new_units()
+    for reward in rewards:
+        units.see(state, reward, 0.0, False, False)
+        units.begin(state, estimate.first, estimate.theta, estimate.offset, estimate.tau, reward)
+    assert estimate.theta.mean() + estimate.offset[0] == pytest.approx(rewards.mean())
+    np.testing.assert_allclose(estimate.theta, np.sort(rewards)[(estimate.tau * 100).astype(int)])
 
 
 def test_theta_arrives_at_large_rewards():
@@ -196,7 +159,7 @@ def test_one_word_gives_the_paper_back():
 
 def test_a_preset_gives_way_to_what_is_named():
     agent = perstep.QLearning(two_loop(), epsilon=0.2, reward_ratio=0.5)
-    assert (agent.config.exploration, agent.config.epsilon, agent.config.reward_step_size) == ("epsilon", 0.2, None)
+    assert (agent.config.reward_ratio, agent.config.epsilon, agent.config.reward_step_size) == (0.5, 0.2, None)
     assert agent.config.scale_free
     with pytest.raises(ValueError, match=r"preset.*'papre'.*Did you mean 'paper'"):
         perstep.QLearning(two_loop(), preset="papre")
@@ -214,22 +177,11 @@ def test_a_world_that_changes_is_followed():
     assert agent.average_reward == pytest.approx(30.0, abs=1.5)
 
 
-def test_a_curious_agent_goes_on_to_the_bit(tmp_path):
-    whole = perstep.QLearning(garnet(12, 3, 4, seed=4), rule="d3", seed=5).learn(40_000)
-    half = perstep.QLearning(garnet(12, 3, 4, seed=4), rule="d3", seed=5).learn(17_000)
-    half.save(tmp_path / "half.safetensors")
-    again = perstep.load(tmp_path / "half.safetensors").learn(23_000)
-    np.testing.assert_array_equal(whole._run.table.values, again._run.table.values)
-    np.testing.assert_array_equal(whole._run.table.urges, again._run.table.urges)
-    np.testing.assert_array_equal(whole._run.memory.places, again._run.memory.places)
-    np.testing.assert_array_equal(whole.reward_quantiles, again.reward_quantiles)
-
-
 def test_the_signature_shows_the_defaults():
     import inspect
 
     shown = inspect.signature(perstep.QLearning).parameters
-    assert shown["exploration"].default == "curiosity"
+    assert shown["epsilon"].default == perstep.Decay(1.0, 0.5)
     assert shown["preset"].default == presets.DEFAULT == "steady"
 
 
@@ -285,29 +237,27 @@ def test_where_rewards_differ_an_end_costs_nothing():
     ("settings", "sentence"),
     [
         ({"reset_cost": "atuo"}, "Did you mean 'auto'"),
-        ({"exploration": "curious"}, "Did you mean 'curiosity'"),
-        ({"first_average": "highest"}, "Known: best, mean"),
         ({"return_mean": "td"}, "Known: delta, quantiles"),
-        ({"average_step_size": -1.0}, "average_step_size must be a finite number above 0"),
-        ({"least_exploration": 2}, "least_exploration must be a finite number between 0 and 1"),
-        ({"replay_capacity": -1}, "replay_capacity must be a whole number of at least 0"),
-        ({"replay_capacity": 10, "bootstrap": "sampled"}, "Set replay_capacity=0"),
+        ({"average_step_size": 0.1}, "average_step_size.*is a setting of ActorCritic and of DeepQ and of TileQ"),
+        ({"epsilon": perstep.Decay(2.0)}, "epsilon is a probability"),
+        ({"reward_ratio": 1.0, "reward_step_size": 0.1}, "Name one of them"),
+        ({"reward_ratio": None}, "Give reward_ratio or reward_step_size"),
         ({"scale_free": "yes"}, "scale_free must be True or False"),
         ({"termination": "stop"}, "Use discount=0.99"),
     ],
 )
 def test_impossible_settings_are_refused_with_a_sentence(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
         perstep.QLearning(two_loop(), **settings)
 
 
 @pytest.mark.parametrize("seen", [-1e9, -5.0, np.nan, np.inf, 1e300])
 def test_a_number_of_rewards_from_a_hostile_file_writes_nowhere(seen):
-    estimate, state = rules.reward_estimate(7, 0.0, scale_free=True), units.new_units()
+    estimate, state = rules.reward_estimate(7, None, scale_free=True), units.new_units()
     state[units.SEEN] = seen
     for _ in range(3):
         units.see(state, 1.0, 0.0, False, False)
-        units.begin(state, estimate.first, estimate.theta, estimate.offset, estimate.tau, 1.0, False)
+        units.begin(state, estimate.first, estimate.theta, estimate.offset, estimate.tau, 1.0)
     assert not estimate.first.any()
     assert not estimate.theta.any()
 

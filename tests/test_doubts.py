@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
 import perstep
-from perstep.agents.doubts import closed_classes
 from perstep.environments import access_control, two_loop
 from perstep.studies.catalog import STUDIES
 
@@ -99,32 +96,6 @@ def test_no_false_alarm_on_the_tuned_runs_of_the_paper(name):
         for _ in range(10):
             agent.learn(study.steps // 10)
         assert agent.check() == []
-
-
-def test_policy_that_is_caught_without_exploration():
-    """Planted: in the states with all servers free the values are those of a time when rejecting everybody looked best."""
-    agent = perstep.QLearning(access_control(), rule="d2", model_capacity=0, seed=6).learn(20_000)
-    assert names(agent) == []
-    agent._run.table.scores[-4:, 0] += 100.0
-    (doubt,) = agent.check()
-    assert re.search(r"stay for ever in 4 of the states, where it earned 0 per step, but 2\.\d+ was earned", str(doubt))
-    assert doubt.name == "trap"
-    assert agent.evaluate(5_000, deterministic=True).average_reward == 0.0
-    agent._run.table.scores[-4:, 0] -= 100.0
-    assert names(agent) == []
-
-
-def test_sets_of_states_that_are_never_left():
-    """0 → 1 → 2 → 1 or 2, and 3 → 4, which nobody has left: the chain of 1 and 2 spends a third of its steps in 1."""
-    rng = np.random.default_rng(0)
-    states = np.concatenate([[0], np.tile([1, 2, 2], 100), [3]])
-    next_states = np.concatenate([[1], np.tile([2, 2, 1], 100), [4]])
-    rewards = np.concatenate([[9.0], np.tile([3.0, 0.0, 0.0], 100), [9.0]])
-    shuffled = rng.permutation(len(states))
-    ((count, gain, error),) = closed_classes(states[shuffled], next_states[shuffled], rewards[shuffled])
-    assert count == 2
-    assert gain == pytest.approx(1.0)
-    assert error == pytest.approx(np.sqrt(2 / 300))
 
 
 @pytest.mark.parametrize(

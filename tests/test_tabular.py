@@ -43,7 +43,7 @@ def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1, horizon=None):
         rewards = rewards._replace(theta=rng.normal(size=m))
     schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
     none = np.array([rules.NO_REFERENCE, 0, 0])
-    return tabular.LearnerState(table, tabular.memory(0), rewards, rules.workspace(n, horizon=horizon), schedule, none)
+    return tabular.LearnerState(table, rewards, rules.workspace(n, horizon=horizon), schedule, none)
 
 
 def advance(rule, learner, run, transition, clock=0):
@@ -51,7 +51,7 @@ def advance(rule, learner, run, transition, clock=0):
     number = rules.RULES[rule].number
     if learner == tabular.TD:
         return tabular.td_learning(number, run, clock, s, r, s_next, False)
-    return tabular.q_learning(number, run, clock, s, a, r, s_next, False, make_generator(0))
+    return tabular.q_learning(number, run, clock, s, a, r, s_next, False)
 
 
 def check(run, theta, values, b=None):
@@ -239,10 +239,10 @@ def test_masked_end_has_no_bootstrap():
 def test_steps_fall_with_the_visits_of_the_entry_and_those_of_theta_with_the_clock():
     schedule = rules.Schedule(0.5, 1.0, 0.8, 0.5, 0.1, False)
     units = new_units()
-    assert tuple(rules.steps_now(schedule, 4, 15, units, False)) == pytest.approx((0.1, 0.2, 0.01, 1.0, 1.0))
+    assert tuple(rules.steps_now(schedule, 4, 15, units)) == pytest.approx((0.1, 0.2, 0.01, 1.0, 1.0))
     # `differential` moves its average with its value, so by the visits as well: 0.8 / √(1 + 3) = 0.4
     by_visits = schedule._replace(theta_by_visits=True)
-    assert tuple(rules.steps_now(by_visits, 3, 15, units, False)) == pytest.approx((0.125, 0.4, 0.0125, 1.0, 1.0))
+    assert tuple(rules.steps_now(by_visits, 3, 15, units)) == pytest.approx((0.125, 0.4, 0.0125, 1.0, 1.0))
 
 
 def test_epsilon_greedy_shares_ties_and_explores_uniformly():

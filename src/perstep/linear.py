@@ -35,6 +35,7 @@ from perstep.rules import (
     steps_now,
     track_rewards,
     value_after_end,
+    value_of,
 )
 from perstep.schedules import step_size
 from perstep.tiles import Tiling, active_tiles
@@ -88,7 +89,6 @@ class LearnerState(NamedTuple):
     rewards: RewardEstimate
     work: Workspace
     schedule: Schedule
-    average: AverageSteps
     policy_ratio: float  # η_π
     tiling: Tiling
     room: Room
@@ -97,6 +97,7 @@ class LearnerState(NamedTuple):
     optimism_delay: float = 1.0  # where nothing ends: the number of steps after which hope begins to fall
     risk: Risk = Risk()
     traces: Traces = NO_TRACES
+    average: AverageSteps = AverageSteps()
 
 
 def weights(
@@ -270,7 +271,7 @@ def gather_values(learner: Any, rule: Any, critic: Any, active: Any, numbers: An
     for column in range(numbers.shape[0]):
         gather(critic[column], active, numbers[column])
         if learner == TILE_Q:
-            scores[column] = mean(numbers[column])
+            scores[column] = value_of(rule, numbers[column])
 
 
 @inlined
@@ -382,7 +383,7 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
         weights.active[k] = room.next_active[k]
     if run.traces.decay > 0.0:  # which moved more than that
         for c in range(weights.numbers.shape[0]):
-            run.traces.before[c] = mean(room.numbers[c])
+            run.traces.before[c] = value_of(rule, room.numbers[c])
         gather_values(learner, rule, weights.critic, weights.active, room.numbers, room.scores)
         shared = 0
     for c in range(weights.numbers.shape[0]):
@@ -390,7 +391,7 @@ def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
         for j in range(pull.shape[0]):
             weights.numbers[c, j] = room.numbers[c, j] + moved * alpha * pull[j]
         if learner == TILE_Q:
-            weights.scores[c] = mean(weights.numbers[c])
+            weights.scores[c] = value_of(rule, weights.numbers[c])
     if learner == TILE_Q and run.optimism > 0.0:
         weigh_actions(run, weights.active, weights.scores, weights.appeal)
 
@@ -408,7 +409,7 @@ def move_values(rule: Any, run: Any, column: Any, alpha: Any, delta: Any) -> Non
     if traces.decay > 0.0:
         weight = weight_now(traces, weights.active, column, alpha)
         scatter(weights.critic[column], weights.active, alpha * weight, run.work.pull)
-        value = mean(weights.numbers[column])
+        value = value_of(rule, weights.numbers[column])
         look_back(
             traces, weights.active, column, weights.critic, alpha, whole_pull(rule, run.work, delta), value, weight
         )

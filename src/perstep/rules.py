@@ -376,14 +376,16 @@ class Rule:
     """What it learns, in a few words."""
     source: str
     """Where it was published."""
-    kernel: int
+    number: int
     """Its number in compiled code."""
-    kernel_by_delta: int | None = None
+    number_by_delta: int | None = None
     """With return_mean="delta"; None where that means nothing."""
-    kernel_with_horizon: int | None = None
+    number_with_horizon: int | None = None
     """With a horizon; None where that means nothing."""
+    value: Callable[..., Any] = mean
+    """Compiled: the value that a vector of n numbers stands for."""
     values: Callable[[Any], Any] = mean_of_last_axis
-    """The value that n numbers stand for, of arrays and tensors: (…, n) → (…)."""
+    """The same for arrays and tensors: (…, n) → (…)."""
     has_reward_quantiles: bool = False
     """Whether θ holds m quantiles of the reward; otherwise it is one number, the average."""
     has_reward_masses: bool = False
@@ -406,11 +408,11 @@ class Rule:
     line: Mapping[str, Any] = field(default_factory=lambda: {"color": GREEN, "linestyle": "-."})
     """The line style in figures, as matplotlib's keywords."""
 
-    def number(self, return_mean: str = "quantiles", horizon: float | None = None) -> int:
+    def number_with(self, return_mean: str, horizon: float | None) -> int:
         """The number with these settings."""
-        if horizon is not None and self.kernel_with_horizon is not None:
-            return self.kernel_with_horizon
-        return self.kernel_by_delta if return_mean == "delta" and self.kernel_by_delta is not None else self.kernel
+        if horizon is not None and self.number_with_horizon is not None:
+            return self.number_with_horizon
+        return self.number_by_delta if return_mean == "delta" and self.number_by_delta is not None else self.number
 
     def theta_size(self, num_quantiles: int) -> int:
         """m, given the number of reward quantiles asked for."""
@@ -431,7 +433,7 @@ RULES: dict[str, Rule] = {
             label="Differential",
             about="the average reward alone",
             source="Wan et al. 2021",
-            kernel=DIFFERENTIAL,
+            number=DIFFERENTIAL,
             average_moves_with_value=True,
             setting_labels={"reward_ratio": "Average-Reward η"},
             line={"color": GREY, "linestyle": (0, (4, 1.5))},
@@ -441,7 +443,7 @@ RULES: dict[str, Rule] = {
             label="D2",
             about="the distribution of the reward per step",
             source="Rojas & Lee 2026",
-            kernel=D2,
+            number=D2,
             has_reward_quantiles=True,
             has_offset=True,
             setting_labels=QUANTILE_SETTINGS,
@@ -452,9 +454,9 @@ RULES: dict[str, Rule] = {
             label="D3",
             about="the distributions of the reward per step and of the differential return",
             source="Rojas & Lee 2026",
-            kernel=D3,
-            kernel_by_delta=D3_BY_DELTA,
-            kernel_with_horizon=D3_WITH_HORIZON,
+            number=D3,
+            number_by_delta=D3_BY_DELTA,
+            number_with_horizon=D3_WITH_HORIZON,
             has_reward_quantiles=True,
             has_return_quantiles=True,
             has_offset=True,
@@ -467,7 +469,7 @@ RULES: dict[str, Rule] = {
             label="RVI",
             about="the average reward as a function of the action values",
             source="Abounadi et al. 2001",
-            kernel=RVI,
+            number=RVI,
             average_is_read_from_values=True,
             has_loss=False,
         ),
@@ -476,7 +478,7 @@ RULES: dict[str, Rule] = {
             label="Categorical",
             about="the distribution of the reward per step, as masses on a grid",
             source="decision 0014",
-            kernel=CATEGORICAL,
+            number=CATEGORICAL,
             has_reward_quantiles=True,
             has_reward_masses=True,
             has_offset=True,
@@ -484,3 +486,26 @@ RULES: dict[str, Rule] = {
         ),
     )
 }
+
+
+def _value_by_number(rules: list[Rule]) -> Callable[..., Any]:
+    """The value readings as one inlined function of the rule's number and the n numbers."""
+    others = [rule for rule in rules if rule.value is not mean]
+    if not others:
+
+        @inlined
+        def usual(rule: Any, numbers: Any) -> Any:
+            return mean(numbers)
+
+        return usual
+    number, reading, rest = others[0].number, others[0].value, _value_by_number(others[1:])
+
+    @inlined
+    def chosen(rule: Any, numbers: Any) -> Any:
+        return reading(numbers) if rule == number else rest(rule, numbers)
+
+    return chosen
+
+
+value_of = _value_by_number(list(RULES.values()))
+"""The value that the rule with this number reads from its n numbers."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined, merged
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
-from perstep.quantiles import mean
 from perstep.risk import Risk
 from perstep.rules import (
     MEAN,
@@ -29,6 +28,7 @@ from perstep.rules import (
     nothing_follows,
     steps_now,
     value_after_end,
+    value_of,
 )
 
 TD, Q, ANY_Q = 0, 1, 2  # ANY_Q: Q with any bootstrap, and with the average of `rvi`
@@ -77,7 +77,7 @@ def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, 
     delta = apply_rule(rule, run.rewards, reward, bootstrap, estimate, steps, run.work)
     for j in range(estimate.shape[0]):
         estimate[j] += steps.value * run.work.pull[j]
-    entries.scores[state, column] = mean(estimate)
+    entries.scores[state, column] = value_of(rule, estimate)
     entries.visits[state, column] += 1
     return delta
 

@@ -108,7 +108,7 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
     rewards, known = (rules.reward_estimate(m, 0.3) for _ in range(2))
     schedule = rules.Schedule(0.1, 0.0, 0.05, 0.0, 0.0, rule == "differential")
     none = np.array([rules.NO_REFERENCE, 0, 0])
-    run = tabular.LearnerState(table, tabular.memory(0), known, rules.workspace(n, 1e6), schedule, none)
+    run = tabular.LearnerState(table, known, rules.workspace(n, 1e6), schedule, none)
     s, a, r, s_next = (
         int(sample.observation[0]),
         int(sample.action[0]),
@@ -117,7 +117,7 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
     )
     look = learner._look(sample)
     losses.LOSSES[rule](rewards, sample.reward, look, learner._steps(), learner._settings).value.backward()
-    tabular.q_learning(rules.RULES[rule].number, run, 0, s, a, r, s_next, False, make_generator(0))
+    tabular.q_learning(rules.RULES[rule].number, run, 0, s, a, r, s_next, False)
     weight = learner.online.head.weight
     moved = (weight - 0.1 * scale * weight.grad).detach().T.reshape(STATES, ACTIONS, n)
     np.testing.assert_allclose(moved, table.values, atol=2e-6)

@@ -71,10 +71,12 @@ def _settings(agent: Any) -> str:
 def _earned(agent: Any) -> list[str]:
     if not agent.steps:
         return ["Nothing yet: it has not learnt."]
+    if math.isnan(agent.earned_reward):
+        return [f"Its estimate of the average reward is {agent.average_reward:.5g}. Its rewards were not counted."]
     found = agent.reward_distribution
     lines = [
-        f"{_with_interval(found)} per step in the long run, by its policy of now. Lately it earned {agent.earned_reward:.5g}, and "
-        f"its estimate of the average reward is {agent.average_reward:.5g}."
+        f"{_with_interval(found)} per step over its last {found.num_samples:,} steps, {agent.history.lifetime_reward:.5g} over its whole "
+        f"life. Its estimate of the average reward is {agent.average_reward:.5g}."
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThinTail)

@@ -61,7 +61,6 @@ class TileAgent(Agent):
             self._objective,
             config.workspace,
             config.schedule(),
-            config.average_steps,
             policy_ratio,
             self.tiles.arrays,
             linear.room(tilings, actions, n, learner),
@@ -75,6 +74,7 @@ class TileAgent(Agent):
                 tilings,
                 0 if learner == linear.TILE_Q else actions,
             ),
+            config.average_steps,
         )
         self._warned = False
         self._hooks = TileHooks(self)

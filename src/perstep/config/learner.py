@@ -81,10 +81,8 @@ class LearnerConfig:
         self._number("risk_level", 0.0, 1.0, above=True)
         for name in ("step_size", "reward_step_size"):
             self._step(name, needed=name == "step_size")
-        if self.reward_ratio is not None and self.reward_step_size is not None:
-            raise ValueError(
-                f"reward_step_size={self.reward_step_size} takes the place of reward_ratio={self.reward_ratio}. Name one of them."
-            )
+        if self.reward_step_size is not None:  # in place of the ratio
+            object.__setattr__(self, "reward_ratio", None)
         if self.reward_ratio is None and self.reward_step_size is None:
             raise ValueError("The step of the reward estimate is unknown. Give reward_ratio or reward_step_size.")
         for name in ("reward_ratio", "offset_ratio"):
@@ -181,7 +179,7 @@ class LearnerConfig:
     @property
     def kernel(self) -> int:
         """The number of the compiled rule."""
-        return self.rule_row.number(self.return_mean, self.horizon)
+        return self.rule_row.number_with(self.return_mean, self.horizon)
 
     @property
     def target_from_quantiles(self) -> bool:
@@ -273,6 +271,11 @@ class LearnerConfig:
                 if (instead := instead_of(name, names) or cls._owner_of(name)) is not None:
                     raise UnknownName(f"There is no {owner} {name!r}: {instead}")
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
+        if settings.get("reward_ratio") is not None and settings.get("reward_step_size") is not None:
+            raise ValueError(
+                f"reward_step_size={settings['reward_step_size']} takes the place of reward_ratio={settings['reward_ratio']}. Name one "
+                "of them."
+            )
         for field in dataclasses.fields(cls):
             if getattr(settings.get(field.name), "ndim", 0) and "tuple" not in str(field.type):
                 raise ValueError(f"{field.name} must be one value, got an array: {settings[field.name]!r}.")

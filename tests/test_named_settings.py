@@ -1,0 +1,72 @@
+"""No hidden switches: a setting that is named at the value that help() shows changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import numpy as np
+import pytest
+
+import perstep
+from perstep import presets
+
+WORLDS = {
+    "QLearning": "perstep/RedPillBluePill-v0",
+    "TDLearning": "perstep/RedPillBluePill-v0",
+    "ActorCritic": "perstep/InvertedPendulum-v0",
+    "TileQ": "perstep/InvertedPendulum-v0",
+    "DeepQ": "perstep/InvertedPendulum-v0",
+}
+CASES = [(name, preset) for name in WORLDS for preset in presets.PRESETS]
+
+
+def shown(name, preset):
+    """What help() shows in a preset, by name."""
+    config = getattr(perstep, name).Config
+    fields = {field.name: field.default for field in dataclasses.fields(config)}
+    return {**fields, **config.preset_settings({"preset": preset})}
+
+
+def learnt(name, **settings):
+    if name == "DeepQ":
+        pytest.importorskip("torch")
+    given = ([0, 1],) if name == "TDLearning" else ()
+    agent = getattr(perstep, name)(WORLDS[name], *given, **settings).learn(300, progress=False)
+    return {"theta": agent._rewards.theta, "offset": agent._rewards.offset, **agent._arrays()}
+
+
+@pytest.mark.defaults
+@pytest.mark.parametrize("name", WORLDS)
+def test_help_shows_the_default_preset(name):
+    parameters = inspect.signature(getattr(perstep, name)).parameters
+    for setting, value in shown(name, presets.DEFAULT).items():
+        assert parameters[setting].default == value
+
+
+@pytest.mark.parametrize(("name", "preset"), CASES)
+def test_the_value_that_is_shown_is_the_value(name, preset):
+    config = getattr(perstep, name).Config
+    plain = config.of({"preset": preset})
+    assert plain.settings() == shown(name, preset)
+    for setting, value in shown(name, preset).items():
+        assert config.of({"preset": preset, setting: value}) == plain, setting
+
+
+@pytest.mark.parametrize(("name", "preset"), CASES)
+def test_all_settings_named_at_once_give_the_same_bits(name, preset):
+    found, expected = learnt(name, **shown(name, preset)), learnt(name, preset=preset)
+    assert found.keys() == expected.keys()
+    for array, value in expected.items():
+        np.testing.assert_array_equal(found[array], value, err_msg=array)
+
+
+@pytest.mark.defaults
+def test_rules_differ_where_they_should():
+    agents = {
+        rule: perstep.QLearning("perstep/RedPillBluePill-v0", rule=rule, seed=1).learn(5_000, progress=False)
+        for rule in ("differential", "d2", "categorical")
+    }
+    averages = {agent.average_reward for agent in agents.values()}
+    values = {tuple(agent.all_action_values.ravel()) for agent in agents.values()}
+    assert len(averages) == len(values) == 3
