@@ -446,3 +446,50 @@ def traces_of_values(past, x, column, alpha, decay, longest):
 def traces_of_policy(past, decay, longest):
     """Accumulating traces: Σ decay^k ∇ ln π of the step k steps ago; `past` is a list of gradients, the last one now."""
     return sum(decay**ago * gradient for ago, gradient in list(enumerate(reversed(past)))[: longest + 1])
+
+
+def default_q(state, rule, S, A, R, S_next):
+    """The default of QLearning for "differential" and "d2", step by step. `state` is a dict: Q (S, A), theta, b, visits (S, A), t, and
+    what it has seen.
+
+    Units: the spread of the rewards, in which θ moves, is the root of a running mean square of R − (running mean), where a
+    deviation counts for no more than the second largest so far. The memory is a third of the steps.
+    """
+    Q, theta, b, nu, t = state["Q"], state["theta"], state["b"], state["visits"], state["t"]
+    entries, m = Q.size, len(theta)
+    tau = levels(m)
+    # The reward is seen.
+    n = t + 1
+    if n == 1:
+        state["mean"], state["square"], state["largest"], state["second"], state["first"] = R, 0.0, 0.0, 0.0, []
+    rate = max(3.0 / (n + 2.0), 1e-5)
+    deviation = R - state["mean"]
+    state["mean"] += rate * deviation
+    size = abs(deviation)
+    state["largest"], state["second"] = sorted([state["largest"], state["second"], size], reverse=True)[:2]
+    size = min(size, state["second"])
+    state["square"] += rate * (size**2 - state["square"])
+    # The first 128 rewards give θ and R̄.
+    if n <= 128:
+        state["first"].append(R)
+        ordered = sorted(state["first"])
+        average = sum(ordered) / n
+        if rule == "d2":
+            theta[:] = [ordered[min(int(tau[i] * n), n - 1)] for i in range(m)]
+            b[0] = average - sum(theta) / m
+        else:
+            theta[0] = average
+    alpha = 1.0 / (1.0 + nu[S, A] / 10.0) ** 0.8
+    if rule == "d2":
+        alpha_theta = 1.0 / (1.0 + t / 10.0) ** 0.8 * state["square"] ** 0.5
+        for i in range(m):
+            theta[i] = theta[i] + alpha_theta * (tau[i] - (1 if R < theta[i] else 0))
+        R_bar = sum(theta) / m + b[0]
+        delta = R - R_bar + max(Q[S_next]) - Q[S, A]
+        b[0] = b[0] + alpha / entries * delta
+    else:
+        delta = R - theta[0] + max(Q[S_next]) - Q[S, A]
+        theta[0] = theta[0] + alpha / entries * delta
+    Q[S, A] = Q[S, A] + alpha * delta
+    nu[S, A] += 1
+    state["t"] += 1

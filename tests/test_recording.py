@@ -21,7 +21,7 @@ def note_all(record, sequence, estimate):
     for reward in sequence:
         estimate.theta[0] += 1.0
         estimate.theta[1] -= 1.0
-        note(record, reward, estimate, True)
+        note(record, reward, estimate)
 
 
 def recorded(sequence, window=1, rows=8):
@@ -132,7 +132,7 @@ def test_returns_of_episodes(rows):
     for step in range(1, 13):
         if step % 3 == 0:
             note_end(record, 10.0 * (step // 3))
-        note(record, 1.0, reward_estimate(1, 0.0), True)
+        note(record, 1.0, reward_estimate(1, 0.0))
     history = History(record)
     if rows == 64:
         assert history.episodes.tolist() == [0, 1, 1, 0, 1, 1]
@@ -197,5 +197,5 @@ def test_the_average_counts_the_offset():
     record = new_record(4, 1, 4)
     estimate = reward_estimate(4, 2.0)
     estimate.offset[0] = 0.25
-    note(record, 1.0, estimate, True)
+    note(record, 1.0, estimate)
     assert History(record).average_reward.tolist() == [2.25]

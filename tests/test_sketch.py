@@ -271,11 +271,18 @@ def test_rules_without_quantiles_have_a_distribution(rule):
     assert agent.learn(3000).reward_distribution.num_samples == 3000 - 1024
 
 
-def test_without_a_sketch_it_is_that_of_theta():
+def test_without_a_sketch_there_is_no_distribution():
     agent = perstep.QLearning(RED_PILL, rule="d2").record_every(10, sketch=False).learn(500)
-    assert agent.reward_distribution.num_samples is None
-    assert agent.reward_distribution.mean == pytest.approx(agent.quantile_mean, abs=1e-12)
+    with pytest.raises(ValueError, match="were not counted"):
+        agent.reward_distribution  # noqa: B018
+    assert agent.learned_distribution.mean == pytest.approx(agent.quantile_mean, abs=1e-12)
     assert math.isnan(agent.earned_reward)
+
+
+def test_the_distribution_says_where_it_comes_from():
+    agent = perstep.QLearning(RED_PILL, rule="d2").learn(1_000)
+    assert repr(agent.reward_distribution).startswith("Distribution(counted over the last 488 steps: mean -0.")
+    assert repr(agent.learned_distribution).startswith("Distribution(mean -0.")
 
 
 def test_a_sketch_changes_nothing_that_is_learnt():

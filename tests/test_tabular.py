@@ -48,7 +48,8 @@ def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1, horizon=None):
 
 def advance(rule, learner, run, transition, clock=0):
     s, a, r, s_next = transition
-    number = rules.RULES[rule].number
+    horizon = run.work.horizon_factor or None
+    number = rules.RULES[rule].number_with("quantiles", horizon)
     if learner == tabular.TD:
         return tabular.td_learning(number, run, clock, s, r, s_next, False)
     return tabular.q_learning(number, run, clock, s, a, r, s_next, False)
@@ -183,7 +184,7 @@ def test_the_learner_is_compiled_once_for_all_its_loops():
     """A literal as an argument in one of them would be a type of its own, and the whole learner would be compiled for it again."""
     perstep.QLearning("perstep/TwoLoop-v0", seed=0).learn(10)
     perstep.QLearning(gymnasium.make("FrozenLake-v1"), seed=0).learn(10)
-    signatures = tabular.q_learning._cache._cache_file._load_index()  # of all processes, this one included
+    signatures = tabular.move._cache._cache_file._load_index()  # of all processes, this one included
     assert len(signatures) == 1
 
 
@@ -262,3 +263,19 @@ def test_epsilon_at_its_ends(epsilon, expected):
 
 def test_a_star_is_the_first_of_the_best():
     assert policies.greedy(np.array([1.0, 3.0, 3.0])) == 1
+
+
+@pytest.mark.defaults
+@pytest.mark.parametrize("rule", ["differential", "d2"])
+def test_the_defaults_are_their_transcription(rule):
+    """θ feeds R̄ and Q of d2, and nothing else moves them: the literal update of the defaults, on recorded transitions."""
+    world = perstep.FiniteMDP(np.full((STATES, ACTIONS, STATES), 1 / STATES), rewards=np.zeros((STATES, ACTIONS)))
+    agent = perstep.QLearning(world, rule=rule, num_quantiles=M, seed=1)
+    state = {"Q": np.zeros((STATES, ACTIONS)), "theta": [0.0] * len(agent.reward_quantiles), "b": [0.0],
+             "visits": np.zeros((STATES, ACTIONS)), "t": 0}  # fmt: skip
+    for t, (s, a, r, s_next) in enumerate(recorded(9)):
+        tabular.q_learning(agent.config.kernel, agent._run, t, s, a, r, s_next, False)
+        oracles.default_q(state, rule, s, a, r, s_next)
+        np.testing.assert_allclose(agent.reward_quantiles, state["theta"], rtol=0, atol=SHORT)
+        np.testing.assert_allclose(agent.all_action_values, state["Q"], rtol=0, atol=SHORT)
+        assert agent.average_reward == pytest.approx(np.mean(state["theta"]) + state["b"][0], abs=SHORT)

@@ -148,7 +148,7 @@ def _average(agent: Agent) -> Iterator[Doubt]:
     apart = agent.average_reward - agent.earned_reward
     config, rates = agent.config, agent.history.reward_rate
     improved = float(np.ptp(rates)) if len(rates) else 0.0  # an agent that has come far need not be exact yet
-    usual = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error)
+    usual = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error) + _cost_of_exploring(agent, rewards.std)
     if abs(apart) <= usual + WANDERINGS * _wandering(agent, rewards.std):
         return
     if config.rule_row.has_reward_quantiles and not (getattr(config, "average_step_size", None) or config.offset_ratio):
@@ -277,6 +277,12 @@ def _wandering(agent: Agent, std: float) -> float:
         return 0.0
     step = min(_theta_step(agent), 2.0 * std if agent.config.rule_row.has_reward_quantiles else 2.0)
     return math.sqrt(step * std / 2.0) if agent.config.rule_row.has_reward_quantiles else math.sqrt(step / 2.0) * std
+
+
+def _cost_of_exploring(agent: Agent, std: float) -> float:
+    """How far R̄ of Q-learning on a table, which is about the best actions, may lie above what random actions leave: ε deviations."""
+    epsilon = getattr(agent.config, "epsilon", 0.0)
+    return epsilon * std if agent.config.on_a_table and isinstance(epsilon, float) else 0.0
 
 
 def _largest_reward(agent: Agent) -> float:
