@@ -32,7 +32,9 @@ CANDIDATES: dict[str, Any] = {
 }
 
 
-def measure(names: list[str], rules: list[str], stops: list[int], seeds: int, candidates: dict[str, Any]) -> pl.DataFrame:
+def measure(
+    names: list[str], rules: list[str], stops: list[int], seeds: int, candidates: dict[str, Any]
+) -> pl.DataFrame:
     rows = []
     for name in names:
         mdp = WORLDS[name].make()
@@ -73,7 +75,9 @@ def main() -> None:
         frame.write_parquet(flags.out)
     pl.Config.set_tbl_rows(-1), pl.Config.set_tbl_cols(-1), pl.Config.set_tbl_width_chars(200)
     keys = ["rule", "epsilon", "steps"]
-    of_world = frame.group_by("world", *keys, maintain_order=True).agg(pl.col("life", "end", "average_off").mean(), pl.col("findings").first())
+    of_world = frame.group_by("world", *keys, maintain_order=True).agg(
+        pl.col("life", "end", "average_off").mean(), pl.col("findings").first()
+    )
     for name, group in of_world.partition_by("world", as_dict=True, maintain_order=True).items():
         print(name[0], group.drop("world"))
     ordinary = of_world.filter(pl.col("world").is_in(ORDINARY))

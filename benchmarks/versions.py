@@ -59,7 +59,9 @@ def serve() -> None:
         kind, world, settings, steps = CASES.get(name, CASES["table, d2, m = 51"])
         if name not in agents:
             settings = {"preset": "paper", "seed": 0} | settings
-            if "preset" not in inspect.signature(getattr(perstep, kind)).parameters:  # older versions: all is the paper's
+            if (
+                "preset" not in inspect.signature(getattr(perstep, kind)).parameters
+            ):  # older versions: all is the paper's
                 settings.pop("preset")
             agents[name] = getattr(perstep, kind)(world, **settings).learn(100, progress=False)
         agent: Any = agents[name]

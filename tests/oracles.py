@@ -449,8 +449,8 @@ def traces_of_policy(past, decay, longest):
 
 
 def default_q(state, rule, S, A, R, S_next):
-    """The default of QLearning for "differential" and "d2", step by step. `state` is a dict: Q (S, A), theta, b, visits (S, A), t, and
-    what it has seen.
+    """The default of QLearning for "differential" and "d2", step by step. `state` is a dict: Q (S, A), theta, b, visits (S, A), t,
+    and what it has seen.
 
     Units: the spread of the rewards, in which θ moves, is the root of a running mean square of R − (running mean), where a
     deviation counts for no more than the second largest so far. The memory is a third of the steps.

@@ -74,7 +74,9 @@ def copy(tmp_path: Path) -> Path:
     rules, losses = package / "rules.py", package / "deep" / "losses.py"
     text = rules.read_text(encoding="utf-8")
     text = text.replace("def mean_of_last_axis(", f"{KERNEL.lstrip()}def mean_of_last_axis(", 1)
-    text = text.replace("= range(7)", "= range(7)\nCAUTIOUS = 7", 1).replace("if rule == D3:", "if rule in (D3, CAUTIOUS):", 1)
+    text = text.replace("= range(7)", "= range(7)\nCAUTIOUS = 7", 1).replace(
+        "if rule == D3:", "if rule in (D3, CAUTIOUS):", 1
+    )
     text = text.replace("    for rule in (\n", f"    for rule in (\n{ROW}", 1)
     rules.write_text(text, encoding="utf-8")
     text = losses.read_text(encoding="utf-8")

@@ -201,7 +201,7 @@ def worlds():
 
 @pytest.mark.defaults
 @pytest.mark.parametrize("rule", ["differential", "d2", "d3"])
-@pytest.mark.parametrize("world", worlds())
+@pytest.mark.parametrize("world", [name for name in worlds() if name != "cliff"])  # whose ties last for ever
 def test_the_distribution_is_that_of_the_behaviour(world, rule):
     # With a constant ε, since `policy()` is then the whole behaviour.
     mdp = worlds()[world]

@@ -1,7 +1,7 @@
 """Sums of consecutive rewards in blocks of 1, 2, 4, 8, … steps, and how far they vary: forecasts without values (ours).
 
-δ also contains the error of the values, which can be larger than what is random in the world. So the sums themselves are watched, as
-the agent behaves of late.
+δ also contains the error of the values, which can be larger than what is random in the world. So the sums themselves are watched,
+as the agent behaves of late.
 """
 
 from __future__ import annotations

@@ -153,7 +153,9 @@ class History:
         rates = self.reward_rate
         with drawn(ax) as (figure, axes):
             axes.plot(self.steps, rates, color=BLUE, lw=0.6, alpha=0.6, label=f"mean of {self.window:,} steps")
-            axes.plot(self.steps, rates.cumsum() / np.arange(1, rates.size + 1), color=ORANGE, label="mean of the life so far")
+            axes.plot(
+                self.steps, rates.cumsum() / np.arange(1, rates.size + 1), color=ORANGE, label="mean of the life so far"
+            )
             if optimum is not None:
                 axes.axhline(optimum, color="black", ls="--", lw=1.0, label="optimum")
             axes.set(xlabel="step", ylabel="reward per step")

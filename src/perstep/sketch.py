@@ -252,7 +252,7 @@ def sort(words: Any, size: Any) -> Any:
 
 @compiled
 def _interleave(values: Any, counts: Any, ordered: Any, numbers: Any, begin: Any, size: Any, groups: Any) -> Any:
-    """Write the entries of a table and sorted rewards into the room for merging, in order; returns the number of distinct values."""
+    """Write the entries of a table and sorted rewards in order into the room for merging; returns the number of distinct values."""
     room = 2 * ENTRIES
     last, entry, end, key, stop = room - 1, begin, begin + size, 0, groups
     while entry < end or key < stop:

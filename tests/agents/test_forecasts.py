@@ -12,6 +12,7 @@ from perstep import block_sums
 from perstep.environments import garnet, red_pill_blue_pill
 from perstep.environments.mdp import FiniteMDP
 
+
 def world(scale=1.0, shift=0.0):
     """Three states, with rewards that are scaled and shifted."""
     rng = np.random.default_rng(5)

@@ -32,7 +32,7 @@ def test_one_target_from_the_quantiles(tmp_path):
     agent = perstep.QLearning(red_pill_blue_pill(), **settings).learn(100_000)
     assert agent.policy(deterministic=True).argmax(axis=1).tolist() == [0, 0]
     assert agent.average_reward == pytest.approx(-0.7, abs=0.01)
-    assert agent.objective == pytest.approx(-0.764, abs=0.01)
+    assert agent.objective == pytest.approx(-0.788, abs=0.01)  # of the best actions: δ moves the offset
     assert agent.forecast(1000).mean == pytest.approx(-700, abs=10)
     perstep.QLearning(red_pill_blue_pill(), **settings).learn(60_000).save(tmp_path / "part.safetensors")
     again = perstep.load(tmp_path / "part.safetensors").learn(40_000)
@@ -68,7 +68,7 @@ def test_a_level_that_is_none_is_refused(level):
 def test_settings_that_contradict_a_level_are_refused():
     world = red_pill_blue_pill()
     for settings in ({"rule": "rvi"}, {"bootstrap": "sampled"}, {"rule": "differential"}):
-        with pytest.raises(ValueError, match="needs (rule='d2'|reward quantiles)"):
+        with pytest.raises(ValueError, match=r"needs (rule='d2'|reward quantiles)"):
             perstep.QLearning(world, risk_level=TAU, **settings)
     with pytest.raises(ValueError, match="use discount=1"):
         perstep.QLearning(world, risk_level=TAU, discount=0.9)

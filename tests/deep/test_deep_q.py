@@ -15,7 +15,6 @@ from perstep.config import DeepQConfig
 from perstep.deep.observations import Observations
 from perstep.deep.replay import Batch
 from perstep.environments import red_pill_blue_pill, two_loop
-from perstep.randomness import make_generator
 from test_architecture import BLOCK_EXTRAS
 
 torch = pytest.importorskip("torch")

@@ -453,8 +453,8 @@ class Agent(ABC):
             )
         if observation is not None:
             raise ValueError(
-                f"{type(self).__name__} forecasts from anywhere in the long run: leave out the observation. In a finite world that is "
-                "known, agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…) begins in a state."
+                f"{type(self).__name__} forecasts from anywhere in the long run: leave out the observation. In a finite world "
+                "that is known, agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…) begins in a state."
             )
         mean, variance, mean_error = expected_sum(self._record.block_sums, num_steps)
         if not all(map(math.isfinite, (mean, variance, mean_error))):

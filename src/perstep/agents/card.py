@@ -75,8 +75,8 @@ def _earned(agent: Any) -> list[str]:
         return [f"Its estimate of the average reward is {agent.average_reward:.5g}. Its rewards were not counted."]
     found = agent.reward_distribution
     lines = [
-        f"{_with_interval(found)} per step over its last {found.num_samples:,} steps, {agent.history.lifetime_reward:.5g} over its whole "
-        f"life. Its estimate of the average reward is {agent.average_reward:.5g}."
+        f"{_with_interval(found)} per step over its last {found.num_samples:,} steps, {agent.history.lifetime_reward:.5g} over its "
+        f"whole life. Its estimate of the average reward is {agent.average_reward:.5g}."
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThinTail)

@@ -148,7 +148,9 @@ def _average(agent: Agent) -> Iterator[Doubt]:
     apart = agent.average_reward - agent.earned_reward
     config, rates = agent.config, agent.history.reward_rate
     improved = float(np.ptp(rates)) if len(rates) else 0.0  # an agent that has come far need not be exact yet
-    usual = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error) + _cost_of_exploring(agent, rewards.std)
+    usual = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error) + _cost_of_exploring(
+        agent, rewards.std
+    )
     if abs(apart) <= usual + WANDERINGS * _wandering(agent, rewards.std):
         return
     if config.rule_row.has_reward_quantiles and not (getattr(config, "average_step_size", None) or config.offset_ratio):
@@ -280,9 +282,13 @@ def _wandering(agent: Agent, std: float) -> float:
 
 
 def _cost_of_exploring(agent: Agent, std: float) -> float:
-    """How far R̄ of Q-learning on a table, which is about the best actions, may lie above what random actions leave: ε deviations."""
-    epsilon = getattr(agent.config, "epsilon", 0.0)
-    return epsilon * std if agent.config.on_a_table and isinstance(epsilon, float) else 0.0
+    """How far R̄ may lie from what random actions leave, roughly ε deviations: on a table R̄ that moves by δ is about the best
+    actions."""
+    config, epsilon = agent.config, getattr(agent.config, "epsilon", 0.0)
+    if not (config.on_a_table and isinstance(epsilon, float)):
+        return 0.0
+    by_delta = config.average_moves_with_value or agent._run.schedule.offset_ratio > 0.0
+    return epsilon * (1.0 - 1.0 / agent.num_actions) * std if by_delta else 0.0
 
 
 def _largest_reward(agent: Agent) -> float:

@@ -31,11 +31,11 @@ class LearnerConfig:
     """What a transition does to the estimates: "differential", "d2", "d3", "rvi" or "categorical"."""
     step_size: float | Decay = 2e-3
     """α of the values: a constant, or Decay(scale, power) with the visits of each entry."""
-    reward_ratio: float | None = 2.0
+    reward_ratio: float | Literal["auto"] | None = 2.0
     """η: the step of the reward estimate is α_θ = η α."""
     reward_step_size: float | Decay | None = None
     """α_θ itself, for two separate timescales, in place of reward_ratio. It falls with the number of steps."""
-    offset_ratio: float = 0.0
+    offset_ratio: float | Literal["auto"] = 0.0
     """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm."""
     discount: float = 1.0
     """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
@@ -86,7 +86,8 @@ class LearnerConfig:
         if self.reward_ratio is None and self.reward_step_size is None:
             raise ValueError("The step of the reward estimate is unknown. Give reward_ratio or reward_step_size.")
         for name in ("reward_ratio", "offset_ratio"):
-            if getattr(self, name) is not None and not (self.on_a_table and getattr(self, name) == AUTO):
+            value = getattr(self, name)
+            if not (value is None and name == "reward_ratio") and not (self.on_a_table and value == AUTO):
                 self._number(name, 0.0)
         for name in ("num_quantiles", "num_reward_quantiles", "num_return_quantiles"):
             if name == "num_quantiles" or getattr(self, name) is not None:
@@ -224,7 +225,8 @@ class LearnerConfig:
         eta = shared if self.average_moves_with_value else 1.0
         free = shared if self.rule_row.has_offset and self._average_is_free else 0.0
         offset = free if self.offset_ratio == AUTO else float(self.offset_ratio)
-        return eta if self.reward_ratio in (AUTO, None) else float(self.reward_ratio), offset  # type: ignore[arg-type]
+        ratio = self.reward_ratio
+        return eta if ratio is None or ratio == AUTO else float(ratio), offset
 
     @property
     def reward_decay(self) -> Decay | None:
@@ -273,8 +275,8 @@ class LearnerConfig:
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
         if settings.get("reward_ratio") is not None and settings.get("reward_step_size") is not None:
             raise ValueError(
-                f"reward_step_size={settings['reward_step_size']} takes the place of reward_ratio={settings['reward_ratio']}. Name one "
-                "of them."
+                f"reward_step_size={settings['reward_step_size']} takes the place of reward_ratio={settings['reward_ratio']}. "
+                "Name one of them."
             )
         for field in dataclasses.fields(cls):
             if getattr(settings.get(field.name), "ndim", 0) and "tuple" not in str(field.type):
@@ -332,7 +334,8 @@ class ApproximateConfig(LearnerConfig):
         self._step("average_step_size", needed=False)
         if self.average_step_size is not None and self.offset_ratio:
             raise ValueError(
-                f"average_step_size={self.average_step_size} takes the place of offset_ratio={self.offset_ratio:g}. Name one of them."
+                f"average_step_size={self.average_step_size} takes the place of offset_ratio={self.offset_ratio}. "
+                "Name one of them."
             )
 
     @classmethod

@@ -16,9 +16,9 @@ class TableConfig(LearnerConfig):
     on_a_table: ClassVar[bool] = True
 
     reward_ratio: float | Literal["auto"] | None = 2.0
-    """η: the step of the reward estimate is α_θ = η α. "auto": 1 where it moves at every step, as reward quantiles do, and 1 divided
-    by the number of entries of the table where it moves with single entries, as the average of `differential` does."""
-    offset_ratio: float | Literal["auto"] = 0.0  # type: ignore[assignment]
+    """η: the step of the reward estimate is α_θ = η α. "auto": 1 where it moves at every step, as reward quantiles do, and 1
+    divided by the number of entries of the table where it moves with single entries, as the average of `differential` does."""
+    offset_ratio: float | Literal["auto"] = 0.0
     """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm. "auto": 1 divided by the
     number of entries of the table."""
 

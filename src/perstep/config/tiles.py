@@ -100,7 +100,7 @@ class TileConfig(ApproximateConfig):
 
     @property
     def average_steps(self) -> AverageSteps:
-        """The step of an R̄ beside θ, as numbers for compiled code. Where it neither is free nor follows the rewards, there is none."""
+        """The step of an R̄ beside θ, as numbers for compiled code; none where R̄ neither is free nor follows the rewards."""
         step = self.average_step_size
         if step is None or not (self._average_is_free or self.average_follows_rewards):
             return AverageSteps()

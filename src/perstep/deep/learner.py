@@ -197,10 +197,9 @@ class NetworkLearner(ABC):
             torch.set_num_threads(before)
 
     def _steps(self, unit: float = 1.0) -> Steps:
-        alpha, config = self._ratio * self.config.value_decay(self.updates), self.config
-        theta = config.schedule()
+        alpha, theta = self._ratio * self.config.value_decay(self.updates), self.config.schedule()
         alpha_theta = float(step_size(theta.theta_scale, theta.theta_power, theta.theta_delay, self.updates))
-        return Steps(alpha, alpha_theta, config.offset_ratio * alpha, unit, self.unit)
+        return Steps(alpha, alpha_theta, theta.offset_ratio * alpha, unit, self.unit)
 
     def _read(self, kept: NDArray[Any]) -> torch.Tensor:
         if self.inputs is not None:

@@ -1,9 +1,9 @@
 """The targets and gains of heads for a risk level (ours; docs/decisions/0012-risk.md).
 
-The mean of the worst share τ of the rewards, CVaR_τ, is the maximum over y of E[y − (y − R)⁺/τ] (Rockafellar & Uryasev 2000). For a
-fixed target y this is an ordinary average reward. So K heads, one for each y, learn from the same transitions, and the agent acts by
-the one with the largest gain. The best y is a quantile of the rewards of the best policy, so the targets span the rewards seen, and a
-third of them comes closer and closer to the target of the winner.
+The mean of the worst share τ of the rewards, CVaR_τ, is the maximum over y of E[y − (y − R)⁺/τ] (Rockafellar & Uryasev 2000). For
+a fixed target y this is an ordinary average reward. So K heads, one for each y, learn from the same transitions, and the agent acts
+by the one with the largest gain. The best y is a quantile of the rewards of the best policy, so the targets span the rewards seen,
+and a third of them comes closer and closer to the target of the winner.
 """
 
 from __future__ import annotations
