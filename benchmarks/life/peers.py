@@ -2,8 +2,8 @@
 
 Each takes the steps of the world itself (`finite_world.step`) and gives its mean reward since the first step at some moments.
 What differs from the paper stands in the docstring of each. Common to those that plan: a plan is relative value iteration that
-starts from the last plan's values, and planning may read BUDGET numbers per step of the life, so that a life of a million steps
-ends; while that is used up, the last policy stays. It binds where there are thousands of states (tickets, courier, taxi).
+starts from the last plan's values, and planning may read CREDIT numbers and BUDGET more per step of the life, so that a life of a
+million steps ends; while that is used up, the last policy stays. It binds where there are many states (tickets, courier, taxi).
 
 python benchmarks/life/peers.py    checks each in worlds whose answer is known
 """
@@ -24,8 +24,8 @@ from perstep.randomness import make_generator, normal, uniform
 MOMENTS = (*(digit * 10**power for power in range(2, 6) for digit in (1, 2, 5)), 1_000_000)
 """Steps after which the mean reward of the life so far is noted."""
 
-BUDGET = 20_000  # numbers that planning may read per step of the life
-CREDIT = 50_000_000  # and at first
+BUDGET = 10_000  # numbers that planning may read per step of the life
+CREDIT = 1_000_000_000  # and at first
 TOLERANCE = 1e-5  # of a plan: how far its gain may be from the optimum of the model, in ranges of the rewards
 MOST_SWEEPS = 1_000
 EVALUATIONS = 4  # sweeps with the policy of the last sweep after each that improves it (modified policy iteration)
