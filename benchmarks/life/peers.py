@@ -1,4 +1,4 @@
-"""Peers of the Planner over a whole life, written plainly: four published algorithms and posterior sampling in sixty lines.
+"""Peers of the Planner over a whole life, written plainly: four published algorithms and plain posterior sampling.
 
 Each takes the steps of the world itself (`finite_world.step`) and gives its mean reward since the first step at some moments.
 What differs from the paper stands in the docstring of each. Common to those that plan: a plan is relative value iteration that
@@ -554,8 +554,43 @@ def value_span(mdp: FiniteMDP) -> float:
     return float((np.nanmax(values) - np.nanmin(values)) / (high - low))
 
 
+def check_planning() -> None:
+    """The plan in the true model is the optimum, and so is an optimistic one after so many visits that its intervals vanish."""
+    from perstep.environments.garnet import garnet
+
+    mdp, visits = garnet(12, 3, 3, 1), 10**9
+    best, seen = mdp.solve().average_reward, nothing_seen(mdp)
+    model, (low, high) = no_model(seen), reward_range(mdp)
+    possible = mdp.outcomes.probability > 0.0
+    for s, a, k in np.argwhere(possible).tolist():
+        width = int(seen.width[s, a])
+        chance, to = mdp.outcomes.probability[s, a, k], mdp.outcomes.next_state[s, a, k]
+        seen.next_state[s, a, width] = model.next_state[s, a, width] = to
+        seen.count[s, a, width], model.chance[s, a, width] = round(visits * chance), chance
+        seen.width[s, a] = model.width[s, a] = width + 1
+    seen.visits[:], model.reward[:] = visits, mdp.expected_rewards
+    seen.total[:], seen.squares[:] = visits * mdp.expected_rewards, visits * mdp.expected_rewards**2
+    plan, optimistic = no_plan(12), no_plan(12)
+    solve(model, plan, np.arange(12), 12)
+    for _ in range(300):
+        order = np.argsort(-optimistic.value)
+        _optimistic_sweep(
+            seen, low, high - low, optimistic.value, optimistic.draft, optimistic.action, order, np.zeros(12)
+        )
+    for name, made in (("plan", plan), ("optimistic plan", optimistic)):
+        gain = mdp.evaluate(made.action).average_reward
+        print(f"{name:20} {gain:.9f}, optimum {best:.9f}")
+        assert best - gain < 1e-4, name
+    generator = make_generator(0)
+    for shape in (0.1, 1.0, 7.5):
+        draws = np.array([gamma(shape, generator) for _ in range(50_000)])
+        assert abs(draws.mean() - shape) < 5.0 * math.sqrt(shape / draws.size), shape
+        assert abs(draws.var() / shape - 1.0) < 0.15, shape
+
+
 def main() -> None:
     """Two states, of which staying in the second earns 1, and a Garnet world: after 20,000 steps each peer is near its optimum."""
+    check_planning()
     from perstep.environments.garnet import garnet
 
     transitions = np.broadcast_to(np.eye(2), (2, 2, 2))  # the action is the next state

@@ -166,18 +166,18 @@ def dam() -> FiniteMDP:
 
 def hospital() -> FiniteMDP:
     """Eight beds and three kinds of patients a day: admit, send elsewhere, or discharge somebody early, in units of money."""
-    values, costs = (0.0, 900.0, 2500.0), (0.0, 100.0, 6000.0)  # none, planned, emergency
+    values, costs = (0.0, 900.0, 2500.0), (0.0, 100.0, 9000.0)  # none, planned, emergency
 
     def outcomes(state: tuple[int, int], action: int) -> Iterable[Outcome]:
         taken, patient = state
         reward = -40.0 * taken
         if action == 2 and taken:
-            taken, reward = taken - 1, reward - 700.0
+            taken, reward = taken - 1, reward - 1500.0
         if patient and action != 1 and taken < 8:
             taken, reward = taken + 1, reward + values[patient]
         elif patient:
             reward -= costs[patient]
-        for leaving, chance in enumerate(binomial(taken, 0.07)):
+        for leaving, chance in enumerate(binomial(taken, 0.04)):
             for following, odds in enumerate((0.35, 0.5, 0.15)):
                 yield chance * odds, (taken - leaving, following), reward
 
@@ -389,19 +389,19 @@ def epidemic() -> FiniteMDP:
 
 
 def overbooking() -> FiniteMDP:
-    """A flight with 10 seats, sold for a week at two fares; some buyers do not come. Sell all, only dear ones, or none."""
+    """A flight with five seats, sold for a week at two fares; some buyers do not come. Sell all, only dear ones, or none."""
 
     def outcomes(state: tuple[int, int], action: int) -> Iterable[Outcome]:
         days, booked = state
         if days == 0:
             for came, chance in enumerate(binomial(booked, 0.8)):
-                yield chance, (8, 0), -5.0 * max(came - 10, 0)
+                yield chance, (8, 0), -8.0 * max(came - 5, 0)
             return
         cheap, dear = (0.9, 0.2) if days > 3 else (0.5, 0.6)
         for one, other in itertools.product((0, 1), repeat=2):
             chance = (cheap if one else 1.0 - cheap) * (dear if other else 1.0 - dear)
             sold = (one * (action == 0), other * (action <= 1))
-            sold = sold if booked + sum(sold) <= 16 else (0, 0)
+            sold = sold if booked + sum(sold) <= 12 else (0, 0)
             yield chance, (days - 1, booked + sum(sold)), 1.0 * sold[0] + 2.5 * sold[1]
 
     return finite((8, 0), [0, 1, 2], outcomes, "Overbooking")
