@@ -222,6 +222,14 @@ def take_over(value, draft, states, known):
         value[states[i]] = draft[states[i]] - first
 
 
+@plain
+def prior_of_rewards(seen):
+    """Mean and deviation of all rewards so far."""
+    n = max(seen.rewards[0], 1.0)
+    centre = seen.rewards[1] / n
+    return centre, math.sqrt(max(seen.rewards[2] / n - centre * centre, LEAST_SPREAD**2))
+
+
 # ------------------------------------------------------------------------------------------------- posterior sampling
 
 
@@ -237,9 +245,7 @@ def _posterior_sampling(world, generator, seen, model, plan, before, states, pos
             due = True
         if due and read <= CREDIT + BUDGET * float(t):
             due = False
-            n = max(seen.rewards[0], 1.0)
-            centre = seen.rewards[1] / n
-            spread = math.sqrt(max(seen.rewards[2] / n - centre * centre, LEAST_SPREAD**2))
+            centre, spread = prior_of_rewards(seen)
             for i in range(known):
                 for action in range(num_actions):
                     before[states[i], action] = seen.visits[states[i], action]
@@ -279,13 +285,15 @@ def posterior_sampling(mdp: FiniteMDP, steps: int, seed: int) -> np.ndarray:
 
 
 @plain
-def _tsde(world, generator, seen, model, plan, before, states, mass, centre, spread, moments, earned):
+def _tsde(world, generator, seen, model, plan, before, states, mass, known_range, centre, spread, moments, earned):
     num_states, num_actions = seen.visits.shape
     state, total, noted = start(world, generator), 0.0, 0
     read, doubled, begin, last = 0.0, True, 0, 0
     for t in range(moments[-1]):
         if (doubled or t > begin + last) and read <= CREDIT + BUDGET * float(t):
             doubled, last, begin = False, t - begin, t
+            if not known_range:
+                centre, spread = prior_of_rewards(seen)
             for s in range(num_states):
                 for action in range(num_actions):
                     before[s, action] = seen.visits[s, action]
@@ -302,7 +310,7 @@ def _tsde(world, generator, seen, model, plan, before, states, mass, centre, spr
             noted += 1
 
 
-def tsde(mdp: FiniteMDP, steps: int, seed: int, mass: float = MASS) -> np.ndarray:
+def tsde(mdp: FiniteMDP, steps: int, seed: int, mass: float = MASS, known_range: bool = True) -> np.ndarray:
     """TSDE: Thompson sampling with dynamic episodes (Ouyang, Gagrani, Nayyar & Jain 2017).
 
     A model is drawn when the visits of a pair have more than doubled since the last draw, or when the episode is longer than the
@@ -315,7 +323,7 @@ def tsde(mdp: FiniteMDP, steps: int, seed: int, mass: float = MASS) -> np.ndarra
     earned, seen, (low, high) = np.full(moments.size, np.nan), nothing_seen(mdp), reward_range(mdp)
     _tsde(
         mdp.world, make_generator(seed), seen, no_model(seen), no_plan(mdp.num_states), np.zeros_like(seen.visits),
-        np.arange(mdp.num_states), mass, 0.5 * (low + high), 0.5 * (high - low), moments, earned,
+        np.arange(mdp.num_states), mass, known_range, 0.5 * (low + high), 0.5 * (high - low), moments, earned,
     )  # fmt: skip
     return earned
 
@@ -323,6 +331,11 @@ def tsde(mdp: FiniteMDP, steps: int, seed: int, mass: float = MASS) -> np.ndarra
 def tsde_narrow(mdp: FiniteMDP, steps: int, seed: int) -> np.ndarray:
     """TSDE with a tenth of the mass: most transitions are believed at the first visit."""
     return tsde(mdp, steps, seed, mass=0.1)
+
+
+def tsde_modest(mdp: FiniteMDP, steps: int, seed: int) -> np.ndarray:
+    """TSDE that does not know the range: the prior of a mean reward is one visit with the mean and deviation of all so far."""
+    return tsde(mdp, steps, seed, known_range=False)
 
 
 # ------------------------------------------------------------------------------------------------------------- UCRL2B
@@ -527,6 +540,7 @@ PEERS: dict[str, Callable[[FiniteMDP, int, int], np.ndarray]] = {
     "ps": posterior_sampling,
     "tsde": tsde,
     "tsde-narrow": tsde_narrow,
+    "tsde-modest": tsde_modest,
     "ucrl2b": ucrl2b,
     "optimistic-q": optimistic_q,
     "optimistic-q-tuned": optimistic_q_tuned,
