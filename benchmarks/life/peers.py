@@ -24,11 +24,13 @@ from perstep.randomness import make_generator, normal, uniform
 MOMENTS = (*(digit * 10**power for power in range(2, 6) for digit in (1, 2, 5)), 1_000_000)
 """Steps after which the mean reward of the life so far is noted."""
 
-BUDGET = 10_000  # numbers that planning may read per step of the life
-CREDIT = 1_000_000_000  # and at first
-TOLERANCE = 1e-5  # of a plan: how far its gain may be from the optimum of the model, in ranges of the rewards
+BUDGET = 50_000  # numbers that planning may read per step of the life
+CREDIT = 2_000_000_000  # and at first
+TOLERANCE = 1e-4  # of a plan: how far its gain may be from the optimum of the model, in ranges of the rewards
 MOST_SWEEPS = 1_000
-EVALUATIONS = 4  # sweeps with the policy of the last sweep after each that improves it (modified policy iteration)
+MOST_READ = 20_000_000  # in the improving sweeps of a plan, but at least LEAST_SWEEPS
+LEAST_SWEEPS = 100
+EVALUATIONS = 20  # sweeps with the policy of the last sweep after each that improves it (modified policy iteration)
 MOVE = 0.8  # share of a sweep's change that is made, so that periodic models converge (Puterman 1994, Sec. 8.5.4)
 STICKS = 8  # states that the unseen part of a transition may be spread over in one draw
 CONFIDENCE = 0.05  # δ
@@ -188,7 +190,7 @@ def solve(model, plan, states, known):
             highest = max(highest, model.reward[states[i], action])
             read += model.width[states[i], action]
     done, value, draft = 0, plan.value, plan.draft
-    for _ in range(MOST_SWEEPS):
+    for _ in range(min(MOST_SWEEPS, max(LEAST_SWEEPS, MOST_READ // read))):
         least, most = math.inf, -math.inf
         for i in range(known):
             state = states[i]

@@ -60,9 +60,9 @@ def verdict(rows: pl.DataFrame, learner: str, group: str, steps: int) -> None:
     print(f"\n{learner}, {group} worlds, {steps:,} steps ({len(found)} worlds)")
     print(f"  mean life score: {np.mean(list(mine.values())):.3f}")
     best = {
-        world: max((by[peer], peer) for peer in PEERS if peer in by)
+        world: max((by[peer], peer) for peer in PEERS if peer in by and peer != learner)
         for world, by in found.items()
-        if any(peer in by for peer in PEERS)
+        if any(peer in by and peer != learner for peer in PEERS)
     }
     if best:
         gaps = np.array([best[world][0] - mine[world] for world in best])
@@ -133,7 +133,8 @@ def main() -> None:
     everything = read_table(arguments.file)
     rows = everything.filter(pl.col("error").is_null())
     known = set(rows["agent"].to_list())
-    agents = [name for name in (arguments.learner, *(known - {arguments.learner, *PEERS}), *PEERS) if name in known]
+    order = dict.fromkeys((arguments.learner, *sorted(known - set(PEERS)), *PEERS))
+    agents = [name for name in order if name in known]
     for group in GROUPS:
         for steps in MOMENTS:
             if found := scores(rows, group, steps):

@@ -127,7 +127,7 @@ def life(task: Task) -> list[dict[str, Any]]:
 
 def read(path: Path, retry_failed: bool) -> pl.DataFrame:
     """The rows so far."""
-    rows = read_table(path).select(SCHEMA) if path.exists() else pl.DataFrame(schema=SCHEMA)
+    rows = read_table(path).select(list(SCHEMA)) if path.exists() else pl.DataFrame(schema=SCHEMA)
     return rows.filter(pl.col("error").is_null()) if retry_failed else rows
 
 
