@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from peers import PEERS
+from worlds import WORLDS
 
 from perstep.storage import published, read_table
 
@@ -29,7 +30,7 @@ def scores(rows: pl.DataFrame, group: str, steps: int) -> Scores:
     found: Scores = {}
     for world, agent, score in kept.group_by("world", "agent", maintain_order=True).agg(pl.mean("score")).iter_rows():
         found.setdefault(world, {})[agent] = score
-    return found
+    return {world: found[world] for world in WORLDS if world in found}
 
 
 def number(score: float | None) -> str:
