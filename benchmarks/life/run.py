@@ -156,15 +156,18 @@ def complete(path: Path, tasks: Iterator[Task], processes: int = 2, retry_failed
             Bar(sum(task.steps for task in left), "life", lines=True) as bar,
             ProcessPoolExecutor(processes, context) as pool,
         ):
-            running = {pool.submit(life, task): task for task in left}
-            for number, ended in enumerate(as_completed(running), start=1):
-                result = ended.result()
-                new += result
-                done, failed = done + running[ended].steps, failed + any(row.get("error") for row in result)
-                bar.update(done, f"{number:,}/{len(left):,} lives" + (f", {failed:,} failed" if failed else ""))
-                if time.monotonic() - saved > SAVE_EVERY:
-                    rows, new, saved = merged(rows, new), [], time.monotonic()
-                    write_table(path, rows)
+            try:
+                running = {pool.submit(life, task): task for task in left}
+                for number, ended in enumerate(as_completed(running), start=1):
+                    result = ended.result()
+                    new += result
+                    done, failed = done + running[ended].steps, failed + any(row.get("error") for row in result)
+                    bar.update(done, f"{number:,}/{len(left):,} lives" + (f", {failed:,} failed" if failed else ""))
+                    if time.monotonic() - saved > SAVE_EVERY:
+                        rows, new, saved = merged(rows, new), [], time.monotonic()
+                        write_table(path, rows)
+            finally:  # after an interrupt: what has not begun does not begin
+                pool.shutdown(wait=False, cancel_futures=True)
     finally:
         if new:
             rows = merged(rows, new)
