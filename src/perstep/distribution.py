@@ -61,8 +61,8 @@ class Distribution:
     """The number of samples (steps) that it was made of; None if it is exact, or made of learned quantiles."""
     effective_samples: float | None = None
     """The number of independent samples that these are worth: rewards of consecutive steps are correlated. None as above."""
-    of_late: bool = False
-    """Whether the samples are the last rewards of an agent that goes on learning."""
+    source: str = ""
+    """Where it comes from, in a few words."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Distribution:
         *,
         num_samples: int | None = None,
         effective_samples: float | None = None,
-        of_late: bool = False,
+        source: str = "",
     ) -> None:
         effective_samples = _checked_samples(num_samples, effective_samples)
         weights, means, sds, cap = _checked(weights, means, sds, cap)
@@ -84,7 +84,7 @@ class Distribution:
             object.__setattr__(self, name, value)
         for name, number in (("cap", cap), ("num_samples", num_samples), ("effective_samples", effective_samples)):
             object.__setattr__(self, name, number)
-        object.__setattr__(self, "of_late", of_late)
+        object.__setattr__(self, "source", source)
 
     @classmethod
     def from_quantiles(cls, theta: ArrayLike) -> Distribution:
@@ -101,13 +101,13 @@ class Distribution:
 
     @classmethod
     def from_counts(
-        cls, values: ArrayLike, counts: ArrayLike, effective_samples: float | None = None, *, of_late: bool = False
+        cls, values: ArrayLike, counts: ArrayLike, effective_samples: float | None = None, *, source: str = ""
     ) -> Distribution:
         """The empirical distribution of samples that have been counted: an atom for each value."""
         counts = np.asarray(counts)
         total = int(counts.sum())
         return cls(
-            counts / max(total, 1), values, num_samples=total, effective_samples=effective_samples, of_late=of_late
+            counts / max(total, 1), values, num_samples=total, effective_samples=effective_samples, source=source
         )
 
     @property
@@ -279,8 +279,8 @@ class Distribution:
         shown = (0.05, 0.25, 0.5, 0.75, 0.95)
         found = self._quantiles(np.array(shown))
         quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(shown, found, strict=True))
-        samples = "" if self.num_samples is None or self.of_late else f", {self.num_samples:,} samples"
-        source = f"counted over the last {self.num_samples:,} steps: " if self.of_late else ""
+        samples = "" if self.num_samples is None or self.source else f", {self.num_samples:,} samples"
+        source = f"{self.source}: " if self.source else ""
         return f"Distribution({source}mean {self.mean:.6g}, std {self.std:.4g}, quantiles {quantiles}{samples})"
 
     def _warn_of_thin_tail(self, name: str, asked: Floats, tails: Floats) -> None:

@@ -91,6 +91,7 @@ STEADY: Mapping[str, Settings] = {
     },
 }
 CHANGING: Mapping[str, Settings] = {
+    "PlannerConfig": {"memory": 10_000.0},
     "TDLearningConfig": CHANGING_TABLES,
     "QLearningConfig": {**CHANGING_TABLES, "epsilon": 0.05},
     "DeepQConfig": CHANGING_NETWORKS,
@@ -110,7 +111,7 @@ WITHOUT_TRACES: Mapping[str, Mapping[str, Settings]] = {
 
 def defaults(config: str, preset: str) -> dict[str, Any]:
     """The settings of a preset for the config class with this name, where they are not those of the paper."""
-    if preset == "paper" or config not in STEADY:
+    if preset == "paper" or config not in {*STEADY, *CHANGING}:
         return {}
     changed = CHANGING.get(config, {}) if preset == "changing" else {}
-    return {**EVERYWHERE, **STEADY[config], **changed}
+    return {**(EVERYWHERE if config in STEADY else {}), **STEADY.get(config, {}), **changed}

@@ -425,6 +425,16 @@ class Rule:
 
 QUANTILE_SETTINGS = {"reward_ratio": "Per-Step Reward Quantile η"}
 
+NO_RULE = Rule(
+    name="",
+    label="Planner",
+    about="the model of the world, by counting",
+    source="after Ouyang et al. 2017",
+    number=-1,
+    has_loss=False,
+)
+"""Of an agent that learns by no rule."""
+
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (

@@ -8,12 +8,14 @@ from perstep.agents.lattice import make_agent
 from perstep.agents.parallel_learning import learn_together
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
+from perstep.planning.agent import Planner
 
 __all__ = [
     "ActorCritic",
     "Agent",
     "DeepQ",
     "Evaluation",
+    "Planner",
     "QLearning",
     "Snapshot",
     "TDLearning",

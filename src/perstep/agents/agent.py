@@ -260,7 +260,12 @@ class Agent(ABC):
                     chunk = int(min(max(speed * PULSE, 1), 10 * chunk))
                 if not call(callbacks, self, before):
                     return self
-                bar.update(num_steps - (end - self.steps), f"average reward {self.average_reward:.4g}")
+                bar.update(num_steps - (end - self.steps), self._headline)
+
+    @property
+    def _headline(self) -> str:
+        """What the progress bar says."""
+        return f"average reward {self.average_reward:.4g}"
 
     @property
     def average_reward(self) -> float:
@@ -302,7 +307,10 @@ class Agent(ABC):
             num_steps, weights = int(counts.sum()), counts / counts.sum()
             variance = float(weights @ (values - weights @ values) ** 2)
             return Distribution.from_counts(
-                values, counts, effective_steps(self._record, num_steps, variance), of_late=True
+                values,
+                counts,
+                effective_steps(self._record, num_steps, variance),
+                source=f"counted over the last {num_steps:,} steps",
             )
         guess = (
             " (agent.learned_distribution is what the rule has learnt.)"

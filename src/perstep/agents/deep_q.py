@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from perstep.agents.agent import Floats
 from perstep.agents.evaluation import Evaluation
 from perstep.agents.network_agent import NetworkAgent
-from perstep.agents.tables import follow_policy
+from perstep.agents.states import follow_policy
 from perstep.agents.worlds import Absent
 from perstep.config import DeepQConfig
 from perstep.policies import epsilon_greedy

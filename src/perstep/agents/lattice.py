@@ -9,11 +9,14 @@ from perstep.agents.deep_q import DeepQ
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
 from perstep.algorithms import algorithm
+from perstep.planning.agent import Planner
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
-AGENTS: dict[str, type[Agent]] = {agent.__name__: agent for agent in (TDLearning, QLearning, ActorCritic, TileQ, DeepQ)}
+AGENTS: dict[str, type[Agent]] = {
+    agent.__name__: agent for agent in (TDLearning, QLearning, ActorCritic, TileQ, DeepQ, Planner)
+}
 
 
 def make_agent(name: str, env: World, *given: Any, **settings: Any) -> Agent:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import operator
-import os
-from abc import abstractmethod
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep import rules, storage, tabular
-from perstep.agents.agent import LONGEST, Agent, AgentHooks, Floats
+from perstep.agents.agent import LONGEST, Floats
 from perstep.agents.arrays import fill, flatten, has_shape, put, within
-from perstep.agents.evaluation import Evaluation, Snapshot
+from perstep.agents.evaluation import Snapshot
+from perstep.agents.states import StateHooks, StatesAgent, one_hot
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
-from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, count, naming
+from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, naming
 from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
-from perstep.environments.spaces import Numbering, discrete_actions, numbering
+from perstep.environments.spaces import Numbering
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
-from perstep.interaction.sampling import stretches
 from perstep.policies import BOOTSTRAPS, GREEDY
-from perstep.randomness import Generator, draw
 
 if TYPE_CHECKING:
     import polars
@@ -34,18 +29,15 @@ if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
 
-class TabularAgent(Agent):
+class TabularAgent(StatesAgent):
     """An agent with a row of values for every state."""
 
-    _reads_vectors = False
-    _control: ClassVar[bool]  # whether it has a column for every action
     _learner_number: int  # for compiled code
     _behaviour: Behaviour  # how it acts while it learns, for compiled code
     config: LearnerConfig
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
         super().__init__(env, config)
-        self._states, self._actions = self._numberings()
         n = config.value_size
         self._run = tabular.LearnerState(
             tabular.table(self.num_states, self._num_columns, n, config.initial_value),
@@ -66,34 +58,9 @@ class TabularAgent(Agent):
         return finite_worlds.loops(self._learner_number, self.config.kernel)
 
     @property
-    def num_states(self) -> int:
-        """Rows of the table."""
-        return self._states.count
-
-    @property
-    def num_actions(self) -> int:
-        """Actions of the world."""
-        return self._actions.count
-
-    @property
     def visits(self) -> NDArray[np.int64]:
         """How often each entry was updated: (S,) for TD, (S, A) for Q."""
         return self._entries(self._run.table.visits).copy()
-
-    def policy(self, deterministic: bool = False) -> Floats:
-        """Probabilities of the actions in every state, (S, A), as the agent behaves with the ε of now; with `deterministic`,
-        without chance."""
-        if not isinstance(deterministic, bool | np.bool_):
-            raise TypeError(
-                f"policy() of a table is that of all states, and takes deterministic=True or False, got {deterministic!r}. For one "
-                "state, take its row: policy()[number]; or predict(state) for its action."
-            )
-        return self._allowed_chances(slice(None), deterministic)
-
-    def _allowed_chances(self, states: Any, deterministic: bool) -> Floats:
-        """As `_chances`, without actions that a state does not have."""
-        rows = self._chances(states, deterministic)
-        return rows if self.mdp is None else self.mdp.only_allowed(rows, states)
 
     def frame(self) -> polars.DataFrame:
         """What was learnt, one row for each state: its number, its visits, the best action (for Q), and the values."""
@@ -114,32 +81,6 @@ class TabularAgent(Agent):
             scores = np.where(self.mdp.allowed, scores, np.nan)
         columns["action"] = best if isinstance(actions, range) else [str(actions[a]) for a in best]
         return polars.DataFrame({**columns, **{f"value_{name}": scores[:, a] for a, name in enumerate(actions)}})
-
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write `frame()` as a .parquet, .csv or .json file, for programs without perstep."""
-        writers = {".parquet": "write_parquet", ".csv": "write_csv", ".json": "write_json"}
-        if (suffix := Path(path).suffix) not in writers:
-            raise ValueError(
-                f"A table is exported to a file that ends in {', '.join(writers)}, got {os.fspath(path)!r}."
-            )
-        with storage.published(Path(path)) as draft:
-            getattr(self.frame(), writers[suffix])(draft)
-
-    @abstractmethod
-    def _chances(self, states: Any, deterministic: bool) -> Floats:
-        """The policy in some states, (…, A)."""
-
-    def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[Any, None]:
-        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
-        numbers = self._states.number(observation)
-        rows = self._allowed_chances(numbers.ravel(), deterministic)  # (batch, A)
-        if deterministic:
-            chosen = rows.argmax(axis=1)
-        else:
-            chosen = np.array([draw(row, self._prediction_generator) for row in rows], np.int64)
-        return (self._actions.point(int(chosen[0])) if numbers.ndim == 0 else self._actions.points(chosen)), None
 
     def _entries(self, column_array: NDArray[Any]) -> NDArray[Any]:
         """Without the column axis for prediction, which has one column."""
@@ -168,19 +109,6 @@ class TabularAgent(Agent):
         )
         self.steps += num_steps
 
-    def _follow(
-        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
-    ) -> Evaluation | None:
-        return (
-            None
-            if self.mdp is None
-            else follow_policy(self, self.policy(deterministic), generator, picker, num_steps, kept)
-        )
-
-    def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
-        policy = self.policy(deterministic)
-        return lambda observation: self._actions.point(int(draw(policy[self._states.one(observation)], generator)))
-
     def _values(self) -> tuple[Floats, ...]:
         return (self._run.table.scores,)
 
@@ -199,29 +127,6 @@ class TabularAgent(Agent):
         """What `rvi` reads its average from; the other rules have none."""
         return np.array([rules.NO_REFERENCE, 0, 0])
 
-    def _numberings(self) -> tuple[Numbering, Numbering]:
-        if self.mdp is not None:
-            return Numbering.named(self.mdp.states), Numbering.named(self.mdp.actions)
-        if (absent := self._opened.absent) is not None:
-            return Numbering.from_json(absent.spaces["states"]), Numbering.from_json(absent.spaces["actions"])
-        env = self._opened.env
-        states, name = numbering(env.observation_space), type(self).__name__
-        if states is None:
-            instead = (
-                "perstep.ActorCritic and perstep.TileQ take bounded boxes, perstep.DeepQ images and vectors."
-                if self._control
-                else "Predict a policy there with perstep.ActorCritic(perstep.FollowPolicy(env, policy)) for bounded boxes, "
-                "or with perstep.DeepQ for images and vectors."
-            )
-            raise TypeError(
-                f"{name} keeps a row for every state and needs discrete observations, but this world has "
-                f"{env.observation_space}. {instead}"
-            )
-        return states, discrete_actions(env.action_space, name)
-
-    def _spaces(self) -> dict[str, Any]:
-        return {"states": self._states.to_json(), "actions": self._actions.to_json()}
-
     def _arrays(self) -> storage.Arrays:
         return {**flatten("table", self._run.table), "place": self._place}
 
@@ -232,10 +137,6 @@ class TabularAgent(Agent):
         put("place", self._place, arrays)
         within("state", self._place[:1], self.num_states)
         within("action", self._place[1:], self.num_actions, least=NO_ACTION)
-
-    def _check_point(self, point: Any, action: Any) -> None:
-        within("observation", np.array([count("observation", point, 0)]), self.num_states)
-        self._actions.one(operator.index(action))
 
     @classmethod
     def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
@@ -249,29 +150,11 @@ class TabularAgent(Agent):
             has_shape(arrays, "policy", states, actions)
 
 
-def follow_policy(
-    agent: Agent, policy: Floats, generator: Generator, picker: Generator, num_steps: int, kept: Floats
-) -> Evaluation:
-    """Follow fixed probabilities (S, A) in the agent's MDP."""
-    assert agent.mdp is not None
-    announce(finite_worlds.follow_in_mdp)
-    state, total = np.zeros(1, np.int64), np.zeros(1)
-    for begin, end in stretches(num_steps):
-        finite_worlds.follow_in_mdp(
-            agent.mdp.world, policy, generator, picker, begin, end, num_steps, state, total, kept
-        )
-    return Evaluation.of_kept(float(total[0]), kept, np.zeros(0), num_steps)
-
-
 @final
-class TableHooks(AgentHooks):
+class TableHooks(StateHooks):
     """What the plain loop asks of an agent with a table; a point is the number of a state."""
 
     _agent: TabularAgent
-
-    def read(self, observation: Any) -> int:
-        """The number of the state that is observed."""
-        return self._agent._states.one(observation)
 
     def act(self, point: int) -> Any:
         """An action for the world, chosen as the agent behaves while it learns."""
@@ -292,10 +175,6 @@ class TableHooks(AgentHooks):
         )  # fmt: skip
         agent.steps += 1
         return agent._actions.point(int(chosen))
-
-    def _outside(self, *points: int) -> IndexError:
-        wrong = next(point for point in points if not 0 <= point < self._agent.num_states)
-        return IndexError(f"A state must be from 0 to {self._agent.num_states - 1}, got {wrong!r}.")
 
 
 @final
@@ -397,9 +276,3 @@ class QLearning(TabularAgent):
         observation, action = self.config.reference
         with naming("reference"):
             return np.array([rules.PAIR, self._states.one(observation), self._actions.one(action)])
-
-
-def one_hot(scores: Floats) -> Floats:
-    """Probability one for the first of the best in every row."""
-    rows: Floats = np.eye(scores.shape[1])[scores.argmax(axis=1)]
-    return rows

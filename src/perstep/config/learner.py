@@ -20,13 +20,91 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnerConfig:
-    """What every learner has in common. The fields' own values are those of the preset "paper"."""
+class AgentConfig:
+    """What every agent has in common. The fields' own values are those of the preset "paper"."""
 
     on_a_table: ClassVar[bool] = False
     preset: str = "paper"
     """Where settings that are not named come from: "steady" (an agent's default), "changing" for a world that changes, or
     "paper"."""
+    reset_cost: float | Literal["auto"] = 0.0
+    """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
+    are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
+    risk_level: float = 1.0
+    """τ: the mean of the worst share τ of the rewards per step (CVaR) is maximised; 1 is their mean, as in the paper."""
+    seed: int = 0
+    """All the run's randomness comes from this number."""
+
+    def __post_init__(self) -> None:
+        choice("preset", self.preset, presets.PRESETS)
+        self._number("risk_level", 0.0, 1.0, above=True)
+        if self.reset_cost == "auto" and not self.on_a_table:
+            raise ValueError(
+                "reset_cost='auto' is for tables. Use termination='stop' on tiles and with networks: an end is then worth what "
+                "follows it, nothing."
+            )
+        if isinstance(self.reset_cost, str):
+            choice("reset_cost", self.reset_cost, ("auto",))
+        else:
+            self._number("reset_cost", -math.inf, above=True)
+        self._count("seed", 0)
+
+    def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
+        """Check a setting and keep it as a float: kernels would be compiled anew for an int."""
+        object.__setattr__(self, name, number(name, getattr(self, name), low, high, above=above))
+
+    def _count(self, name: str, least: int, most: int | None = None) -> None:
+        """Check a setting and keep it as an int, which goes into files where NumPy's do not."""
+        object.__setattr__(self, name, count(name, getattr(self, name), least, most))
+
+    @classmethod
+    def of(cls, settings: dict[str, Any]) -> Self:
+        """The settings as a config, others from the preset; an unknown name is refused with the nearest known one."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in names:
+                owner = f"{cls.__name__.removesuffix('Config')} setting"
+                if (instead := instead_of(name, names) or cls._owner_of(name)) is not None:
+                    raise UnknownName(f"There is no {owner} {name!r}: {instead}")
+                raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
+        for field in dataclasses.fields(cls):
+            if getattr(settings.get(field.name), "ndim", 0) and "tuple" not in str(field.type):
+                raise ValueError(f"{field.name} must be one value, got an array: {settings[field.name]!r}.")
+        choice("preset", settings.get("preset", presets.DEFAULT), presets.PRESETS)
+        return cls(**cls.preset_settings(settings))
+
+    @staticmethod
+    def _owner_of(name: str) -> str | None:
+        """Whose setting a name is, ours or of another library; None if it is nobody's."""
+        ours = SETTINGS.get(name, name)
+        having = {row.__name__.removesuffix("Config"): row for row in _learners(AgentConfig)}
+        owners = sorted(learner for learner, row in having.items() if ours in row.__dataclass_fields__)
+        return f"{'it' if ours == name else ours} is a setting of {' and of '.join(owners)}." if owners else None
+
+    @classmethod
+    def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
+        """What is named, and what the preset says of the rest."""
+        preset = named.get("preset", presets.DEFAULT)
+        return {**presets.defaults(cls.__name__, preset), **named, "preset": preset}
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The inverse of to_json."""
+        return cls.of({name: Decay(**v) if isinstance(v, dict) else v for name, v in values.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerConfig(AgentConfig):
+    """What every learner with a rule has in common."""
+
     rule: str = "d2"
     """What a transition does to the estimates: "differential", "d2", "d3", "rvi" or "categorical"."""
     step_size: float | Decay = 2e-3
@@ -62,23 +140,15 @@ class LearnerConfig:
     termination: Literal["continue", "mask", "stop"] = "continue"
     """At the end of an episode: "continue" to the next start as an ordinary transition, "mask" the bootstrap, or "stop": no
     rewards come after it, which is worth −R̄/(1 − γ) where R̄ is subtracted."""
-    reset_cost: float | Literal["auto"] = 0.0
-    """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
-    are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
-    risk_level: float = 1.0
-    """τ: the mean of the worst share τ of the rewards per step (CVaR) is maximised; 1 is their mean, as in the paper."""
     forecast: bool = False
     """Whether it also learns what `agent.forecast` needs: how far sums of rewards vary. Values and policy do not change by it."""
-    seed: int = 0
-    """All the run's randomness comes from this number."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         choice("rule", self.rule, RULES)
-        choice("preset", self.preset, presets.PRESETS)
         choice("return_mean", self.return_mean, ("quantiles", "delta"))
         switch("scale_free", self.scale_free)
         switch("forecast", self.forecast)
-        self._number("risk_level", 0.0, 1.0, above=True)
         for name in ("step_size", "reward_step_size"):
             self._step(name, needed=name == "step_size")
         if self.reward_step_size is not None:  # in place of the ratio
@@ -92,20 +162,10 @@ class LearnerConfig:
         for name in ("num_quantiles", "num_reward_quantiles", "num_return_quantiles"):
             if name == "num_quantiles" or getattr(self, name) is not None:
                 self._count(name, 1)
-        if self.reset_cost == "auto" and not self.on_a_table:
-            raise ValueError(
-                "reset_cost='auto' is for tables. Use termination='stop' on tiles and with networks: an end is then worth what "
-                "follows it, nothing."
-            )
-        if isinstance(self.reset_cost, str):
-            choice("reset_cost", self.reset_cost, ("auto",))
-        else:
-            self._number("reset_cost", -math.inf, above=True)
         if self.initial_average_reward is not None:
             self._number("initial_average_reward", -math.inf, above=True)
         self._number("initial_value", -math.inf, above=True)
         choice("termination", self.termination, ("continue", "mask", "stop"))
-        self._count("seed", 0)
         if self.rule_row.has_reward_masses and self.theta_size < FEWEST_ATOMS:
             raise ValueError(
                 f"The rule {self.rule!r} needs at least {FEWEST_ATOMS} atoms, got num_reward_quantiles={self.theta_size}. "
@@ -163,14 +223,6 @@ class LearnerConfig:
         step = getattr(self, name)
         if not isinstance(step, Decay) and (needed or step is not None):
             self._number(name, 0.0, above=True)
-
-    def _number(self, name: str, low: float, high: float = math.inf, *, above: bool = False) -> None:
-        """Check a setting and keep it as a float: kernels would be compiled anew for an int."""
-        object.__setattr__(self, name, number(name, getattr(self, name), low, high, above=above))
-
-    def _count(self, name: str, least: int, most: int | None = None) -> None:
-        """Check a setting and keep it as an int, which goes into files where NumPy's do not."""
-        object.__setattr__(self, name, count(name, getattr(self, name), least, most))
 
     @property
     def rule_row(self) -> Rule:
@@ -264,37 +316,13 @@ class LearnerConfig:
         )
 
     @classmethod
-    def of(cls, settings: dict[str, Any]) -> Self:
-        """The settings as a config, others from the preset; an unknown name is refused with the nearest known one."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        for name in settings:
-            if name not in names:
-                owner = f"{cls.__name__.removesuffix('Config')} setting"
-                if (instead := instead_of(name, names) or cls._owner_of(name)) is not None:
-                    raise UnknownName(f"There is no {owner} {name!r}: {instead}")
-                raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
-        if settings.get("reward_ratio") is not None and settings.get("reward_step_size") is not None:
-            raise ValueError(
-                f"reward_step_size={settings['reward_step_size']} takes the place of reward_ratio={settings['reward_ratio']}. "
-                "Name one of them."
-            )
-        for field in dataclasses.fields(cls):
-            if getattr(settings.get(field.name), "ndim", 0) and "tuple" not in str(field.type):
-                raise ValueError(f"{field.name} must be one value, got an array: {settings[field.name]!r}.")
-        choice("preset", settings.get("preset", presets.DEFAULT), presets.PRESETS)
-        return cls(**cls.preset_settings(settings))
-
-    @staticmethod
-    def _owner_of(name: str) -> str | None:
-        """Whose setting a name is, ours or of another library; None if it is nobody's."""
-        ours = SETTINGS.get(name, name)
-        having = {row.__name__.removesuffix("Config"): row for row in _learners(LearnerConfig)}
-        owners = sorted(learner for learner, row in having.items() if ours in row.__dataclass_fields__)
-        return f"{'it' if ours == name else ours} is a setting of {' and of '.join(owners)}." if owners else None
-
-    @classmethod
     def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
         """What is named, and what the preset says of the rest, unless it contradicts what is named."""
+        if named.get("reward_ratio") is not None and named.get("reward_step_size") is not None:
+            raise ValueError(
+                f"reward_step_size={named['reward_step_size']} takes the place of reward_ratio={named['reward_ratio']}. "
+                "Name one of them."
+            )
         preset = named.get("preset", presets.DEFAULT)
         rest = presets.defaults(cls.__name__, preset)
         for one, other in (("reward_ratio", "reward_step_size"), ("reward_step_size", "reward_ratio")):
@@ -305,19 +333,6 @@ class LearnerConfig:
         if {**rest, **named}.get("discount", 1.0) == 1.0:
             rest.pop("termination", None)
         return {**rest, **named, "preset": preset}
-
-    def settings(self) -> dict[str, Any]:
-        """The settings by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for files."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """The inverse of to_json."""
-        return cls.of({name: Decay(**v) if isinstance(v, dict) else v for name, v in values.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,7 +400,7 @@ class ActionValueConfig(LearnerConfig):
         self._number("epsilon", 0.0, 1.0)
 
 
-def _learners(config: type[LearnerConfig]) -> list[type[LearnerConfig]]:
+def _learners(config: type[AgentConfig]) -> list[type[AgentConfig]]:
     """The configs of the learners themselves: nothing is derived from them here, though flags of a command line may be."""
     derived = [child for child in config.__subclasses__() if child.__module__.startswith("perstep.config")]
     return [leaf for child in derived for leaf in _learners(child)] if derived else [config]

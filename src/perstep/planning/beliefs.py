@@ -1,0 +1,228 @@
+"""What the planner believes of what it has seen and of what it has not, and one draw from it: the principle of exploration.
+
+Posterior sampling (Thompson 1933; Strens 2000; Ouyang et al. 2017) with a posterior that holds the unseen. For a pair that was tried
+n times a model is drawn from the Dirichlet posterior of its next states and the normal posterior of its mean reward. Beside it stands
+what the pair has not shown yet:
+
+- The chance that the next try shows it. A pair has more to show with probability π, and then with an unknown chance, for which all
+  values are alike. Then n tries without it leave π / ((n + 1) (n + 2)) / (1 − π + π / (n + 1)) (Laplace's rule with a spike at 0).
+  π is learnt from how often this world has surprised at the tries n of the same doubling. For first tries the chance itself is learnt.
+- Its worth. The next state to be met is the best of K + 1 with chance 1 / (K + 1) (they are exchangeable), and is then worth as much
+  above the gain of the plan before as that is above the reward of the average pair, for as long as the life so far.
+- Whatever is unseen leads back to where the agent is now.
+
+What is proven: posterior sampling without the unseen part has a bounded regret (Ouyang et al. 2017, for weakly communicating worlds
+and a known set of states). With it nothing is proven; docs/learners/planner.md has the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.compiled import compiled
+from perstep.planning.counts import NONE
+from perstep.randomness import normal, uniform
+
+Floats = NDArray[np.float64]
+
+DOUBLINGS = 64
+KNOWN, TRIED, NEWS_OF_LATE, LENGTH, LAST_LENGTH, PLANS, WORK = range(7)
+NUMBERS = 7
+MEAN, REWARD_SPREAD, DEGREES, GAIN, FIRST_REWARD, DIFFER, PLANNED_AT, THRESHOLD = range(8)
+SUMS = 8
+
+
+class Experience(NamedTuple):
+    """What was met, and how often it surprised."""
+
+    order: NDArray[np.int32]  # (S,): the states in the order in which they were met
+    entered: NDArray[np.int64]  # (S,): how often
+    last: NDArray[np.int64]  # (S,): when last
+    expected: Floats  # (64,): Σ 1/((n + 1)(n + 2)) over the tries of a doubling of n: what π is measured against
+    surprises: Floats  # (64,): tries that led where their pair never led before
+    news: Floats  # (64,): tries that led to a state never met before
+    first: NDArray[np.bool_]  # (P,): of the k-th pair tried, whether its first try led to a new state
+    numbers: NDArray[np.int64]  # (7,): KNOWN … WORK
+    sums: Floats  # (8,): MEAN … THRESHOLD
+
+
+class Draw(NamedTuple):
+    """A model drawn from the beliefs."""
+
+    chance: Floats  # (C,): of each entry, given that the pair shows nothing unseen
+    reward: Floats  # (P,): mean reward of a pair
+    unseen: Floats  # (P,): the chance of an outcome that the pair never had
+    new: Floats  # (P,): that of a state that was never met
+    worth: Floats  # (2,): the reward per step of a new state, and for how many steps
+
+
+def new_experience(num_states: int, num_pairs: int) -> Experience:
+    """Nothing met."""
+    return Experience(
+        order=np.zeros(num_states, np.int32),
+        entered=np.zeros(num_states, np.int64),
+        last=np.zeros(num_states, np.int64),
+        expected=np.zeros(DOUBLINGS),
+        surprises=np.zeros(DOUBLINGS),
+        news=np.zeros(DOUBLINGS),
+        first=np.zeros(num_pairs, np.bool_),
+        numbers=np.zeros(NUMBERS, np.int64),
+        sums=np.zeros(SUMS),
+    )
+
+
+def new_draw(num_pairs: int, num_entries: int) -> Draw:
+    """Room for a model."""
+    return Draw(np.zeros(num_entries), *(np.zeros(num_pairs) for _ in range(3)), np.zeros(2))
+
+
+@compiled
+def doubling(tries: Any) -> Any:
+    """0 for a first try, k for tries from 2^(k − 1) on."""
+    return np.int64(math.log2(tries)) + 1 if tries >= 1.0 else np.int64(0)
+
+
+@compiled
+def enter(experience: Any, state: Any, clock: Any) -> Any:
+    """Meet a state; returns whether for the first time."""
+    is_new = experience.entered[state] == 0
+    if is_new:
+        experience.order[experience.numbers[KNOWN]] = state
+        experience.numbers[KNOWN] += 1
+    experience.entered[state] += 1
+    experience.last[state] = clock
+    return is_new
+
+
+@compiled
+def be_surprised(experience: Any, tries: Any, surprised: Any, is_new: Any) -> None:
+    """Take note of what a try has shown, of a pair that had `tries` before."""
+    k = doubling(tries)
+    if k > 0:
+        experience.expected[k] += 1.0 / ((tries + 1.0) * (tries + 2.0))
+        experience.surprises[k] += 1.0 if surprised else 0.0
+        experience.news[k] += 1.0 if is_new else 0.0
+        return
+    numbers = experience.numbers
+    if numbers[TRIED] < experience.first.shape[0]:  # counts that fade may fall below one try again
+        experience.first[numbers[TRIED]] = is_new
+        numbers[TRIED] += 1
+        numbers[NEWS_OF_LATE] += 1 if is_new else 0
+        if numbers[TRIED] % 2 == 0 and experience.first[numbers[TRIED] // 2 - 1]:  # leaves the later half
+            numbers[NEWS_OF_LATE] -= 1
+
+
+@compiled
+def unseen_chance(share: Any, tries: Any) -> Any:
+    """The chance that the next try shows what `tries` have not, if a `share` of pairs has something to show."""
+    return share / ((tries + 1.0) * (tries + 2.0)) / (1.0 - share + share / (tries + 1.0))
+
+
+@compiled
+def share_of_surprises(experience: Any, events: Any, k: Any) -> Any:
+    """π at a doubling: events over what was expected, begun from the doubling before with the weight of one pair."""
+    share = 1.0
+    for i in range(1, k + 1):
+        share = min(1.0, (events[i] + share) / (experience.expected[i] + 1.0))
+    return share
+
+
+@compiled
+def gamma(shape: Any, generator: Any) -> Any:
+    """A draw from the gamma distribution (Marsaglia & Tsang 2000)."""
+    boost = 1.0
+    if shape < 1.0:
+        boost, shape = (1.0 - uniform(generator)) ** (1.0 / shape), shape + 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(generator)
+        v = (1.0 + c * x) ** 3
+        if v > 0.0:
+            u = 1.0 - uniform(generator)
+            if math.log(u) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
+                return boost * d * v
+
+
+@compiled
+def felt(counts: Any, pair: Any, threshold: Any, level: Any) -> Any:
+    """The mean of what the rewards of a pair are worth: min(y, R) less the part below y once more for each 1/τ (CVaR)."""
+    if level == 1.0:
+        return counts.paid[pair]
+    total, entry = 0.0, np.int64(counts.newest[pair])
+    while entry != NONE:
+        atom = np.int64(counts.atom[entry])
+        while atom != NONE:
+            total += counts.weight[atom] * (threshold - max(threshold - counts.reward[atom], 0.0) / level)
+            atom = np.int64(counts.next_atom[atom])
+        entry = np.int64(counts.older[entry])
+    return total / counts.tries[pair]
+
+
+@compiled
+def draw_chances(counts: Any, pair: Any, chance: Any, generator: Any) -> None:
+    """Chances of the entries of a pair, from their Dirichlet posterior."""
+    total, entry = 0.0, np.int64(counts.newest[pair])
+    while entry != NONE:
+        chance[entry] = gamma(counts.count[entry], generator)
+        total += chance[entry]
+        entry = np.int64(counts.older[entry])
+    entry = np.int64(counts.newest[pair])
+    while entry != NONE:
+        chance[entry] = chance[entry] / total if total > 0.0 else 1.0
+        entry = np.int64(counts.older[entry])
+
+
+@compiled
+def reward_error(counts: Any, experience: Any, pair: Any) -> Any:
+    """The standard error of the mean reward of a pair. Its variance is pooled with that within all pairs, as one more reward."""
+    sums = experience.sums
+    pooled = sums[REWARD_SPREAD] / sums[DEGREES] if sums[DEGREES] > 0.0 else 0.0
+    return math.sqrt((counts.spread[pair] + pooled) / counts.tries[pair] / counts.tries[pair])
+
+
+@compiled
+def draw_model(
+    counts: Any, experience: Any, draw: Any, num_actions: Any, life: Any, level: Any, generator: Any
+) -> None:
+    """Draw a model from the beliefs after a life of so many steps. For a `level` below 1, of what rewards are worth (CVaR)."""
+    numbers, sums = experience.numbers, experience.sums
+    record, total, pairs = -math.inf, 0.0, 0
+    for i in range(numbers[KNOWN]):
+        state = experience.order[i]
+        is_late = 2 * experience.last[state] >= life
+        for pair in range(state * num_actions, (state + 1) * num_actions):
+            if counts.tries[pair] > 0.0:
+                mean = felt(counts, pair, sums[THRESHOLD], level)
+                draw.reward[pair] = mean
+                total += mean
+                pairs += 1
+                if is_late:
+                    record = max(record, mean)
+    average = total / pairs if pairs > 0 else 0.0
+    record = record if record > -math.inf else average
+    gain = max(min(sums[GAIN], record), average)  # what the plan before promised, of which the record is the most
+    draw.worth[0] = (
+        2.0 * gain - average if sums[DIFFER] > 0.0 else record + 1.0
+    )  # with equal rewards any surplus will do
+    draw.worth[1] = life / (numbers[KNOWN] + 1.0)
+    of_late = numbers[TRIED] - numbers[TRIED] // 2
+    first_news = (numbers[NEWS_OF_LATE] + 1.0) / (of_late + 1.0)
+    for i in range(numbers[KNOWN]):
+        state = experience.order[i]
+        for pair in range(state * num_actions, (state + 1) * num_actions):
+            tries = counts.tries[pair]
+            if tries < 1.0:
+                draw.reward[pair], draw.unseen[pair], draw.new[pair] = sums[MEAN], 1.0, first_news
+                continue
+            k = doubling(tries)
+            draw.unseen[pair] = unseen_chance(share_of_surprises(experience, experience.surprises, k), tries)
+            draw.new[pair] = min(
+                unseen_chance(share_of_surprises(experience, experience.news, k), tries), draw.unseen[pair]
+            )
+            draw.reward[pair] += reward_error(counts, experience, pair) * normal(generator)
+            draw_chances(counts, pair, draw.chance, generator)
