@@ -10,6 +10,7 @@ from perstep.config import (
     ActorCriticConfig,
     DeepQConfig,
     LearnerConfig,
+    PlannerConfig,
     QLearningConfig,
     TDLearningConfig,
     TileQConfig,
@@ -27,8 +28,8 @@ class Learner:
     """The second half of an algorithm's name, as in "d2-q"."""
     agent: str
     """The name of the agent class that runs it."""
-    config: type[LearnerConfig]
-    values: Literal["table", "tiles", "network"]
+    config: type[LearnerConfig] | type[PlannerConfig]
+    values: Literal["table", "tiles", "network", "model"]
     """Where the values live."""
     control: bool = True
     """Whether it looks for the best policy; otherwise it predicts the values of a given one."""
@@ -41,8 +42,10 @@ class Learner:
 
     def fits(self, rule: Rule) -> bool:
         """Whether a rule can be used with it: whether its settings accept it."""
+        if self.values == "model":
+            return False
         try:
-            self.config(rule=rule.name, **self.settings)
+            self.config(**{"rule": rule.name, **self.settings})
         except ValueError:
             return False
         return True
@@ -87,6 +90,7 @@ LEARNERS = {
             values="network",
             listings={"differential": "Alg. 13", "d2": "Alg. 6", "d3": "Alg. 10"},
         ),
+        Learner(name="planner", agent="Planner", config=PlannerConfig, values="model", compiled_worlds="finite"),
     )
 }
 
@@ -104,7 +108,7 @@ class Algorithm:
     """Settings that make it what it is; others may be added."""
 
     @property
-    def config(self) -> type[LearnerConfig]:
+    def config(self) -> type[LearnerConfig] | type[PlannerConfig]:
         """The class of its settings."""
         return self.learner.config
 
@@ -152,7 +156,10 @@ CORNERS = (
 )
 """The field's baselines: the same code with other values of `discount`, `centered` and `termination`."""
 
-ALGORITHMS = {row.name: row for row in (*_cells(), *CORNERS)}
+PLANNER = _algorithm("planner", "", "planner", "ours, after Ouyang et al. 2017", {})
+"""It learns by no rule: it counts, and plans."""
+
+ALGORITHMS = {row.name: row for row in (*_cells(), *CORNERS, PLANNER)}
 
 
 def algorithm(name: str) -> Algorithm:

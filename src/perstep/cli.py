@@ -45,6 +45,8 @@ Reinforcement learning in tasks that never end: the average reward per step and 
 
 FORECAST_STEPS = 1_000  # of the forecast at the end of a training run
 NO_READER = 141  # exit code of a program that writes to a pipe without a reader: 128 + SIGPIPE
+AUTO = "auto"
+
 EXTRAS = {
     "torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray", "optuna": "search",
     "wandb": "wandb",
@@ -215,6 +217,8 @@ def train(words: list[str]) -> int:
     from perstep.algorithms import algorithm
     from perstep.training.flags import algorithm_position, evaluation_plan, train_flags
 
+    if words and words[0] == AUTO:
+        words = [_chosen(words), *words[1:]]
     position = algorithm_position(words)
     if position is None:
         return _train_without_algorithm(words)
@@ -243,6 +247,20 @@ def train(words: list[str]) -> int:
     return 0
 
 
+def _chosen(words: list[str]) -> str:
+    """The algorithm for the world that follows the word "auto"."""
+    from perstep.agents.lattice import choose
+    from perstep.agents.worlds import make
+
+    if len(words) < 2 or words[1].startswith("-"):
+        raise ValueError(
+            "perstep train auto expects the id of a world next: perstep train auto Taxi-v4 --steps 1e5 --out runs/a"
+        )
+    name, reason = choose(make(words[1]))
+    print(f"perstep: {name}: {reason}", file=sys.stderr)
+    return name
+
+
 def _train_without_algorithm(words: list[str]) -> int:
     from perstep.algorithms import ALGORITHMS, algorithm
     from perstep.training.flags import TrainFlags, parsed
@@ -251,7 +269,10 @@ def _train_without_algorithm(words: list[str]) -> int:
         algorithm(words[0])  # raises an error with the most similar name
     if not {"-h", "--help"} & set(words):
         raise ValueError(f"perstep train expects an algorithm first: {', '.join(ALGORITHMS)}.")
-    lines = [f"- {row.name}: {row.learner.agent} with the rule {row.rule}, {row.source}" for row in ALGORITHMS.values()]
+    lines = [
+        f"- {row.name}: {row.learner.agent}{f' with the rule {row.rule}' * bool(row.rule)}, {row.source}"
+        for row in ALGORITHMS.values()
+    ]
     about = ["Algorithms, each with its own settings (perstep train d2-q --help):", "", *lines]
     parsed(TrainFlags, "perstep train ALGORITHM", ["--help"], description="\n".join(about))
     return 0

@@ -103,7 +103,7 @@ class AgentHooks:
 class Agent(ABC):
     """An agent in its world: learn, look, save, go on."""
 
-    Config: ClassVar[type[LearnerConfig]]
+    Config: ClassVar[Any]  # the class of its settings
     _hooks: Any  # the AgentHooks of its learner
     _load: ClassVar[Callable[..., Agent]]  # perstep.load, which agents/files.py puts here
     _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors

@@ -24,11 +24,12 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
     row = algorithm_of(agent)
     name = row.name if row is not None else f"{type(agent).__name__} with the rule {agent.config.rule}"
     source = f" ({row.source})" if row is not None else ""
+    rule = f" with the rule `{agent.config.rule}`" if agent.config.rule else ""
     _, world = describe(agent._opened, agent._world, agent._described_spaces())
     given = "" if world["kind"] == "mdp" or "kwargs" in world else ", env=your_world"
     parts = [
         f"# {name} in {agent.world_name}",
-        f"A `perstep.{type(agent).__name__}` with the rule `{agent.config.rule}`{source}, after {agent.steps:,} steps of learning. "
+        f"A `perstep.{type(agent).__name__}`{rule}{source}, after {agent.steps:,} steps of learning. "
         f"World: {agent.world_name}. Preset: `{agent.config.preset}`.",
         _settings(agent),
         "## What it earned",
@@ -59,7 +60,7 @@ def algorithm_of(agent: Any) -> Algorithm | None:
 def _settings(agent: Any) -> str:
     """The settings that differ from those of the preset."""
     config = agent.config
-    usual = type(config).of({"preset": config.preset, "rule": config.rule}).settings()
+    usual = type(config).of({"preset": config.preset, **({"rule": config.rule} if config.rule else {})}).settings()
     other = {name: value for name, value in config.settings().items() if value != usual[name] and name != "rule"}
     if not other:
         return "All settings are those of the preset."

@@ -142,15 +142,15 @@ class StatesAgent(Agent):
 
 
 def follow_policy(
-    agent: StatesAgent, policy: Floats, generator: Generator, picker: Generator, num_steps: int, kept: Floats
+    agent: Agent, policy: Floats, generator: Generator, picker: Generator, num_steps: int, kept: Floats
 ) -> Evaluation:
     """Follow fixed probabilities (S, A) in the agent's MDP."""
-    assert agent._real_mdp is not None
+    assert agent._opened.mdp is not None
     announce(finite_worlds.follow_in_mdp)
     state, total = np.zeros(1, np.int64), np.zeros(1)
     for begin, end in stretches(num_steps):
         finite_worlds.follow_in_mdp(
-            agent._real_mdp.world, policy, generator, picker, begin, end, num_steps, state, total, kept
+            agent._opened.mdp.world, policy, generator, picker, begin, end, num_steps, state, total, kept
         )
     return Evaluation.of_kept(float(total[0]), kept, np.zeros(0), num_steps)
 
@@ -162,7 +162,7 @@ class StateHooks(AgentHooks):
 
     def read(self, observation: Any) -> int:
         """The number of the state that is observed."""
-        return self._agent._states.one(observation)
+        return int(self._agent._states.one(observation))
 
     def _outside(self, *points: int) -> IndexError:
         wrong = next(point for point in points if not 0 <= point < self._agent.num_states)

@@ -78,7 +78,9 @@ class AgentConfig:
         """Whose setting a name is, ours or of another library; None if it is nobody's."""
         ours = SETTINGS.get(name, name)
         having = {row.__name__.removesuffix("Config"): row for row in _learners(AgentConfig)}
-        owners = sorted(learner for learner, row in having.items() if ours in row.__dataclass_fields__)
+        owners = sorted(
+            learner for learner, row in having.items() if ours in {field.name for field in dataclasses.fields(row)}
+        )
         return f"{'it' if ours == name else ours} is a setting of {' and of '.join(owners)}." if owners else None
 
     @classmethod

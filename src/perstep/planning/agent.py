@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import storage
-from perstep.agents.agent import LONGEST, Floats
+from perstep.agents.agent import LONGEST, Agent, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, put, within
 from perstep.agents.doubts import FEWEST_STEPS, Doubt
 from perstep.agents.evaluation import Snapshot
@@ -41,7 +41,7 @@ from perstep.planning.beliefs import (
     new_draw,
     new_experience,
 )
-from perstep.planning.counts import NONE, PER_ATOM, PER_ENTRY, Counts, new_counts, with_room
+from perstep.planning.counts import NONE, has_room, PER_ATOM, PER_ENTRY, Counts, new_counts, with_room
 from perstep.planning.known import Possibility, possibilities, world_as_learnt
 from perstep.planning.plan import FRESH, new_plan
 
@@ -57,6 +57,7 @@ EXPLORING_POLICY = 1e-6  # chance of a random action, where a policy alone has s
 THIN = 10.0  # tries of an action that the policy takes
 NOTABLE = 0.01  # in this share of the steps or more
 ERRORS = 5.0  # standard errors between what the model says and what was earned
+CHANGED = 0.06  # and standard deviations of the reward
 RISK_GROWTH = 2.0  # with a risk level, the exact solver chooses the threshold anew when the life has grown so much
 
 
@@ -92,12 +93,13 @@ class Planner(StatesAgent):
 
     Config = PlannerConfig
     config: Any
+    _mind: Any  # counts, experience, draw and plan
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, PlannerConfig.of(settings))
         pairs = self.num_states * self.num_actions
         counts = new_counts(pairs)
-        self._mind: Any = (
+        self._mind = (
             counts,
             new_experience(self.num_states, pairs),
             new_draw(pairs, counts.follower.size),
@@ -113,7 +115,7 @@ class Planner(StatesAgent):
     @property
     def visits(self) -> Floats:
         """How often each action was tried in each state, (S, A); fading, with a memory."""
-        return self._mind[0].tries.reshape(self.num_states, self.num_actions).copy()
+        return np.array(self._mind[0].tries.reshape(self.num_states, self.num_actions))
 
     @property
     def _knowledge(self) -> Knowledge:
@@ -126,10 +128,7 @@ class Planner(StatesAgent):
     def _conclude(self) -> Knowledge:
         counts, experience, _, plan = self._mind
         state = self._state_now
-        names, allowed = (None, None), None
-        if (real := self._real_mdp) is not None:
-            names, allowed = (real.states, real.actions), real.allowed
-        mdp = world_as_learnt(counts, experience, state, names, allowed, f"{self.world_name}, as learnt")
+        mdp = world_as_learnt(counts, experience, state, self._real_mdp, f"{self.world_name}, as learnt")
         solution: Solution | None = None
         policy = np.maximum(plan.actions, 0).astype(np.int64)
         try:
@@ -167,7 +166,7 @@ class Planner(StatesAgent):
     @property
     def average_reward(self) -> float:
         """The average reward per step of the best policy, in the world as learnt; NaN before the first step."""
-        return self._knowledge.evaluation.average_reward if self.steps else math.nan
+        return float(self._knowledge.evaluation.average_reward) if self.steps else math.nan
 
     def average_reward_interval(self, level: float = 0.9) -> tuple[float, float]:
         """The average reward of the best policy lies in this interval with probability `level`, given all that was seen, and with
@@ -275,16 +274,19 @@ class Planner(StatesAgent):
             state = int(np.where(thin, share, 0.0).argmax())
             yield Doubt(
                 "thin model",
-                f"The best policy spends {share[thin].sum():.0%} of its steps in {int(thin.sum())} states where its action was tried "
-                f"fewer than {THIN:g} times, most in state {state} ({taken[state]:.0f} tries): the average reward and the forecasts "
-                "there are guesses. Learn longer.",
+                f"The best policy spends {share[thin].sum():.0%} of its steps in {int(thin.sum())} states where its action was "
+                f"tried fewer than {THIN:g} times, most in state {state} ({taken[state]:.0f} tries): the average reward and the "
+                "forecasts are guesses there. Learn longer.",
             )
+        apart = known.evaluation.average_reward - self.earned_reward
         low, high = self.average_reward_interval()
-        if not low - ERRORS * (high - low) <= known.evaluation.average_reward <= high + ERRORS * (high - low):
+        noise = (high - low) + ERRORS * Agent.reward_distribution.fget(self).mean_error  # type: ignore[attr-defined]
+        if self.config.memory is None and apart > noise + CHANGED * known.evaluation.reward_distribution.std:
             yield Doubt(
                 "average",
-                f"The average reward in the world as learnt is {known.evaluation.average_reward:.4g}, but {low:.4g} to {high:.4g} is "
-                "likely given what was not seen: learn longer.",
+                f"The best policy earns {known.evaluation.average_reward:.4g} per step in the world as learnt, but the planner earned "
+                f"{self.earned_reward:.4g} lately: it is still exploring, or the world changes. Learn longer, or use "
+                "preset='changing'.",
             )
 
     def _aim(self) -> None:
@@ -298,7 +300,7 @@ class Planner(StatesAgent):
         while self.steps < end:
             if careful and self.steps >= RISK_GROWTH * max(self._aimed_at, FEWEST_STEPS / 10):
                 self._aim()
-            if not life.has_room(self._mind[0]):
+            if not has_room(self._mind[0]):
                 self._grow()
             until = min(end, int(RISK_GROWTH * max(self._aimed_at, FEWEST_STEPS / 10))) if careful else end
             self._live(max(until - self.steps, 1))
@@ -402,9 +404,9 @@ def _check_counts(counts: Counts, num_states: int) -> None:
     for name, chain in (("entries", counts.older), ("atoms", counts.next_atom)):
         if (chain >= np.arange(chain.size)).any() or (chain < NONE).any():
             raise storage.BadFile(f"The file's chains of {name} do not end.")
-    parts = (counts.tries, counts.paid, counts.spread, counts.count, counts.reward, counts.weight)
+    parts = (counts.tries, counts.paid, counts.spread, counts.seen, counts.reward, counts.weight)
     finite_numbers("counts", *parts)
-    if any((part < 0.0).any() for part in (counts.tries, counts.spread, counts.count, counts.weight)):
+    if any((part < 0.0).any() for part in (counts.tries, counts.spread, counts.seen, counts.weight)):
         raise storage.BadFile("The file has negative counts.")
 
 
@@ -437,7 +439,7 @@ class PlannerHooks(StateHooks):
     def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
         agent = self._checked(point, next_point, resume)
-        if not life.has_room(agent._mind[0]):
+        if not has_room(agent._mind[0]):
             agent._grow()
         settings = (agent.config.steps_of_memory, agent.config.risk_level, agent._generator)
         chosen = life.learn_then_act(

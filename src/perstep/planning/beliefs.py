@@ -1,14 +1,14 @@
 """What the planner believes of what it has seen and of what it has not, and one draw from it: the principle of exploration.
 
-Posterior sampling (Thompson 1933; Strens 2000; Ouyang et al. 2017) with a posterior that holds the unseen. For a pair that was tried
-n times a model is drawn from the Dirichlet posterior of its next states and the normal posterior of its mean reward. Beside it stands
-what the pair has not shown yet:
+Posterior sampling (Thompson 1933; Strens 2000; Ouyang et al. 2017) with a posterior that holds the unseen. A model is drawn from
+the Dirichlet posterior of the next states of each pair and the normal posterior of its mean reward. Beside it stands what a pair
+has not shown in n tries:
 
-- The chance that the next try shows it. A pair has more to show with probability π, and then with an unknown chance, for which all
-  values are alike. Then n tries without it leave π / ((n + 1) (n + 2)) / (1 − π + π / (n + 1)) (Laplace's rule with a spike at 0).
-  π is learnt from how often this world has surprised at the tries n of the same doubling. For first tries the chance itself is learnt.
-- Its worth. The next state to be met is the best of K + 1 with chance 1 / (K + 1) (they are exchangeable), and is then worth as much
-  above the gain of the plan before as that is above the reward of the average pair, for as long as the life so far.
+- The chance that the next try shows it. A pair has more to show with probability π, and then with an unknown chance, uniform in
+  [0, 1]. So n tries without it leave π / ((n + 1) (n + 2)) / (1 − π + π / (n + 1)) (Laplace's rule, with a spike at 0). π is
+  learnt from how often this world has surprised at tries of the same doubling of n; for first tries the chance itself is learnt.
+- Its worth. The next state to be met is the best of K + 1 with chance 1 / (K + 1), since they are exchangeable. Then it is worth as
+  much above the gain of the plan before as that is above the reward of the average pair, for as long as the life so far.
 - Whatever is unseen leads back to where the agent is now.
 
 What is proven: posterior sampling without the unseen part has a bounded regret (Ouyang et al. 2017, for weakly communicating worlds
@@ -77,7 +77,7 @@ def new_experience(num_states: int, num_pairs: int) -> Experience:
 
 def new_draw(num_pairs: int, num_entries: int) -> Draw:
     """Room for a model."""
-    return Draw(np.zeros(num_entries), *(np.zeros(num_pairs) for _ in range(3)), np.zeros(2))
+    return Draw(np.zeros(num_entries), np.zeros(num_pairs), np.zeros(num_pairs), np.zeros(num_pairs), np.zeros(2))
 
 
 @compiled
@@ -168,7 +168,7 @@ def draw_chances(counts: Any, pair: Any, chance: Any, generator: Any) -> None:
     """Chances of the entries of a pair, from their Dirichlet posterior."""
     total, entry = 0.0, np.int64(counts.newest[pair])
     while entry != NONE:
-        chance[entry] = gamma(counts.count[entry], generator)
+        chance[entry] = gamma(counts.seen[entry], generator)
         total += chance[entry]
         entry = np.int64(counts.older[entry])
     entry = np.int64(counts.newest[pair])

@@ -31,7 +31,7 @@ class Counts(NamedTuple):
     spread: Floats  # (P,): sum of squared distances of the rewards from their mean
     newest: NDArray[np.int32]  # (P,): its newest entry, or NONE
     follower: NDArray[np.int32]  # (C,): the next state of an entry
-    count: Floats  # (C,)
+    seen: Floats  # (C,): how often it came
     older: NDArray[np.int32]  # (C,): the next entry of the same pair, or NONE
     atom: NDArray[np.int32]  # (C,): the newest atom of the entry
     reward: Floats  # (D,): of an atom
@@ -41,7 +41,7 @@ class Counts(NamedTuple):
 
 
 PER_PAIR = ("tries", "paid", "spread", "newest")
-PER_ENTRY = ("follower", "count", "older", "atom")
+PER_ENTRY = ("follower", "seen", "older", "atom")
 PER_ATOM = ("reward", "weight", "next_atom")
 
 
@@ -58,7 +58,7 @@ def new_counts(num_pairs: int, num_entries: int = FIRST_ROOM, num_atoms: int = F
         spread=np.zeros(num_pairs),
         newest=np.full(num_pairs, NONE, np.int32),
         follower=np.zeros(num_entries, np.int32),
-        count=np.zeros(num_entries),
+        seen=np.zeros(num_entries),
         older=np.full(num_entries, NONE, np.int32),
         atom=np.full(num_entries, NONE, np.int32),
         reward=np.zeros(num_atoms),
@@ -100,10 +100,10 @@ def take_note(counts: Any, pair: Any, reward: Any, follower: Any) -> Any:
     if is_new:
         entry = counts.size[0]
         counts.size[0] = entry + 1
-        counts.follower[entry], counts.count[entry] = follower, 0.0
+        counts.follower[entry], counts.seen[entry] = follower, 0.0
         counts.older[entry], counts.newest[pair] = counts.newest[pair], entry
         counts.atom[entry] = NONE
-    counts.count[entry] += 1.0
+    counts.seen[entry] += 1.0
     _take_reward(counts, entry, reward)
     return is_new
 
@@ -134,6 +134,6 @@ def fade(counts: Any, factor: Any) -> None:
         counts.tries[pair] *= factor
         counts.spread[pair] *= factor
     for entry in range(counts.size[0]):
-        counts.count[entry] *= factor
+        counts.seen[entry] *= factor
     for atom in range(counts.size[1]):
         counts.weight[atom] *= factor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,6 @@ from perstep.environments.outcomes import pack
 from perstep.planning.beliefs import DEGREES, KNOWN, MEAN, REWARD_SPREAD, Experience
 from perstep.planning.beliefs import share_of_surprises as share_now
 from perstep.planning.counts import Counts
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -44,20 +41,20 @@ def world_as_learnt(
     counts: Counts,
     experience: Experience,
     state: int,
-    names: tuple[Sequence[Hashable] | None, Sequence[Hashable] | None],
-    allowed: NDArray[np.bool_] | None,
+    real: FiniteMDP | None,
     name: str,
 ) -> FiniteMDP:
-    """All that was seen, as often as it was seen, with the states of the real world. `state`: where the agent is now.
+    """All that was seen, as often as it was seen, with the states of the real world. `state`: where the agent is now;
+    `real`: the world that it is, for its names.
 
     An action that was never tried does what the first one that was tried does. A state that was never left leads to the first
     state that was met, and pays the mean reward of the life so far.
     """
     num_states, num_actions = experience.order.size, counts.tries.size // experience.order.size
     entry_pair, atom_entry = owners(counts)
-    share = counts.count[: entry_pair.size] / np.maximum(counts.tries[entry_pair], 1e-300)
-    weight = counts.weight[: atom_entry.size] / np.maximum(counts.count[atom_entry], 1e-300)
-    tried = (counts.newest >= 0).reshape(num_states, num_actions)
+    share = counts.seen[: entry_pair.size] / np.maximum(counts.tries[entry_pair], 1e-300)
+    weight = counts.weight[: atom_entry.size] / np.maximum(counts.seen[atom_entry], 1e-300)
+    tried: NDArray[np.bool_] = np.asarray(counts.newest >= 0).reshape(num_states, num_actions)
     left = tried.any(axis=1)
     copied = np.where(left[:, None] & ~tried, tried.argmax(axis=1)[:, None], np.arange(num_actions))
     source = np.arange(num_states)[:, None] * num_actions + copied  # the pair that each pair is like
@@ -75,9 +72,11 @@ def world_as_learnt(
         np.concatenate([(share[atom_entry] * weight)[where], np.ones(never.size)]),
         np.inf,
     )
-    possible = np.where(left[:, None], tried, True) if allowed is None else np.where(left[:, None], tried, allowed)
+    allowed = None if real is None else real.allowed
+    possible = np.where(left[:, None], tried, True if allowed is None else allowed)
     initial = np.arange(num_states) == state
-    model = building.Model(outcomes, possible, initial.astype(np.float64), *map(_names, names))
+    states, actions = (None, None) if real is None else (_names(real.states), _names(real.actions))
+    model = building.Model(outcomes, possible, initial.astype(np.float64), states, actions)
     return FiniteMDP._from_model(model, None, name)
 
 
@@ -116,7 +115,7 @@ def possibilities(
     entry_state = entry_pair // num_actions
     follows = entry_pair == entry_state * num_actions + actions[entry_state]
     rows, successors = entry_state[follows], counts.follower[: entry_pair.size][follows].astype(np.int64)
-    seen = counts.count[: entry_pair.size][follows]
+    seen = counts.seen[: entry_pair.size][follows]
     met = np.sort(experience.order[: experience.numbers[KNOWN]].astype(np.int64))
     pairs = met * num_actions + actions[met]
     tries = counts.tries[pairs]

@@ -59,7 +59,7 @@ def make_plan(mind: Any, state: Any, clock: Any, memory: Any, level: Any, genera
 @compiled
 def choose(mind: Any, state: Any, clock: Any, memory: Any, level: Any, generator: Any) -> Any:
     """The action of the plan, after a new plan if it is time for one; in a state that no plan has seen, a random one."""
-    counts, experience, draw, plan = mind
+    counts, experience, _, plan = mind
     numbers, action = experience.numbers, np.int64(plan.actions[state])
     num_actions = counts.tries.shape[0] // experience.order.shape[0]
     if experience.entered[state] == 0:

@@ -1,9 +1,9 @@
 """A plan for a drawn model: the actions with the largest reward per step, by sweeps of value iteration in place.
 
-Values are relative to the state where the agent is now, the anchor, and a policy's gain is what it earns from there until it is back,
-per step of that (renewal). With it all values shift by −Δgain · time to the anchor, so that they stay those of the policy. After each
-step the plan begins anew at the anchor with chance 1/L, L being the life so far: it looks as far ahead as the agent has lived, and
-needs no assumption on which states lead to which.
+Values are relative to the state where the agent is now, the anchor. The gain of a policy is what it earns from there until it is
+back, per step (renewal). When the gain moves, all values shift by −Δgain · time to the anchor, so that they stay those of the
+policy. After each step the plan begins anew at the anchor with chance 1/L, L being the life so far: it looks as far ahead as the
+agent has lived, and needs no assumption on which states lead to which.
 """
 
 from __future__ import annotations

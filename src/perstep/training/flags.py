@@ -89,11 +89,11 @@ def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
     # Values are only read here: the config checks them, with better error messages. The algorithm gives the rule.
     settings: Any = dataclasses.make_dataclass(
         f"{row.learner.agent} settings",
-        [("rule", Suppress[str], dataclasses.field(default=row.rule))],
+        [("rule", Suppress[str], dataclasses.field(default=row.rule))] if row.rule else [],
         bases=(row.config,), frozen=True, kw_only=True, namespace={"__post_init__": lambda self: None},
     )  # fmt: skip
     common = TrainFlags if row.learner.control else PredictionFlags
-    fixed = {**row.settings, "rule": row.rule}
+    fixed = {**row.settings, **({"rule": row.rule} if row.rule else {})}
     if (preset := preset_named(words)) is not None:
         fixed["preset"] = preset
     shown = row.config.preset_settings(fixed)
@@ -103,7 +103,8 @@ def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
         [("settings", Annotated[settings, OmitArgPrefixes], dataclasses.field(default_factory=defaults))],
         bases=(common,), frozen=True, kw_only=True,
     )  # fmt: skip
-    kind.__doc__ = f"{row.name}: the rule {row.rule} with {row.learner.agent} ({row.source})."
+    what = f"the rule {row.rule} with {row.learner.agent}" if row.rule else row.learner.agent
+    kind.__doc__ = f"{row.name}: {what} ({row.source})."
     names = [field.name for field in dataclasses.fields(row.config) if field.name != "rule"]
     flags: Any = parsed(kind, f"perstep train {row.name}", words, also=names)
     usual = defaults()

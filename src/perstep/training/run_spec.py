@@ -16,7 +16,7 @@ from perstep.agents.agent import Agent
 from perstep.agents.lattice import make_agent
 from perstep.agents.worlds import make
 from perstep.algorithms import algorithm
-from perstep.config import LearnerConfig
+from perstep.config import LearnerConfig, PlannerConfig
 from perstep.errors import unknown
 from perstep.storage import BadFile
 
@@ -34,7 +34,7 @@ class RunSpec:
     """A name in perstep.ALGORITHMS."""
     world: str
     """Id of a Gymnasium environment."""
-    config: LearnerConfig
+    config: LearnerConfig | PlannerConfig
     """The settings of the agent, including the seed."""
     world_settings: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of gymnasium.make."""
@@ -78,7 +78,8 @@ class RunSpec:
     def differences(self, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
         """The differences to an earlier specification, as `to_json` wrote it: name → (old value, new value)."""
         now = self.to_json()
-        usual = type(self.config)(rule=self.config.rule).to_json()  # a setting that did not exist then had its default
+        named = {"rule": self.config.rule} if self.config.rule else {}
+        usual = type(self.config)(**named).to_json()  # a setting that did not exist then had its default
         new = now.pop("settings") | now
         old = json.loads(json.dumps(usual)) | before.get("settings", {}) | before
         different = {name: (old.get(name), new[name]) for name in new if new[name] != old.get(name)}
