@@ -41,7 +41,7 @@ from perstep.planning.beliefs import (
     new_draw,
     new_experience,
 )
-from perstep.planning.counts import NONE, has_room, PER_ATOM, PER_ENTRY, Counts, new_counts, with_room
+from perstep.planning.counts import NONE, PER_ATOM, PER_ENTRY, Counts, has_room, new_counts, with_room
 from perstep.planning.known import Possibility, possibilities, world_as_learnt
 from perstep.planning.plan import FRESH, new_plan
 
@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from perstep.agents.worlds import World
 
 POSSIBILITIES = 100  # draws of what is not known: their 5 and 95 % quantiles are known to about 2 %
-MOST_WORK = 4_000_000  # entries in all draws: of a large world there are fewer
+MOST_WORK = 400_000  # entries in all draws: of a large world there are fewer
 FEWEST_POSSIBILITIES = 10
+SMALL = 1_000  # states, of which `repr` says what is likely: it takes seconds for more
 EXPLORING_POLICY = 1e-6  # chance of a random action, where a policy alone has several closed classes
 THIN = 10.0  # tries of an action that the policy takes
 NOTABLE = 0.01  # in this share of the steps or more
@@ -182,7 +183,7 @@ class Planner(StatesAgent):
         world as learnt."""
         if self.config.risk_level == 1.0 or self.steps == 0:
             return self.average_reward
-        return self.reward_distribution.cvar(self.config.risk_level)
+        return float(self.reward_distribution.cvar(self.config.risk_level))
 
     @property
     def reward_quantiles(self) -> Floats:
@@ -279,13 +280,12 @@ class Planner(StatesAgent):
                 "forecasts are guesses there. Learn longer.",
             )
         apart = known.evaluation.average_reward - self.earned_reward
-        low, high = self.average_reward_interval()
-        noise = (high - low) + ERRORS * Agent.reward_distribution.fget(self).mean_error  # type: ignore[attr-defined]
+        noise = ERRORS * Agent.reward_distribution.fget(self).mean_error  # type: ignore[attr-defined]
         if self.config.memory is None and apart > noise + CHANGED * known.evaluation.reward_distribution.std:
             yield Doubt(
                 "average",
-                f"The best policy earns {known.evaluation.average_reward:.4g} per step in the world as learnt, but the planner earned "
-                f"{self.earned_reward:.4g} lately: it is still exploring, or the world changes. Learn longer, or use "
+                f"The best policy earns {known.evaluation.average_reward:.4g} per step in the world as learnt, but the planner "
+                f"earned {self.earned_reward:.4g} lately: it is still exploring, or the world changes. Learn longer, or use "
                 "preset='changing'.",
             )
 
@@ -308,7 +308,12 @@ class Planner(StatesAgent):
     def _grow(self) -> None:
         counts, experience, draw, plan = self._mind
         counts = with_room(counts)
-        self._mind = (counts, experience, draw._replace(chance=np.zeros(counts.follower.size)), plan)
+        self._mind = (
+            counts,
+            experience,
+            draw._replace(chance=np.zeros(counts.follower.size), follower=np.zeros(counts.follower.size, np.int32)),
+            plan,
+        )
 
     def _live(self, num_steps: int) -> None:
         settings = (self.config.steps_of_memory, self.config.risk_level, self._generator)
@@ -385,10 +390,13 @@ class Planner(StatesAgent):
         doubted = f", doubted: {', '.join(doubt.name for doubt in wrong)} (see check())" if wrong else ""
         if self.steps == 0:
             return f"Planner(in {self.world_name}, nothing learnt)"
-        low, high = self.average_reward_interval()
         met = int(self._mind[1].numbers[KNOWN])
+        likely = ""
+        if met <= SMALL:
+            low, high = self.average_reward_interval()
+            likely = f", {low:.4g} to {high:.4g} with 90 %"
         return (
-            f"Planner(average reward {self.average_reward:.4g}, {low:.4g} to {high:.4g} with 90 %, after {self.steps:,} steps in "
+            f"Planner(average reward {self.average_reward:.4g}{likely}, after {self.steps:,} steps in "
             f"{met:,} of {self.num_states:,} states{doubted})"
         )
 

@@ -51,9 +51,12 @@ class Experience(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A model drawn from the beliefs."""
+    """A model drawn from the beliefs. Next states of a pair stand together, in the order in which a plan reads them."""
 
-    chance: Floats  # (C,): of each entry, given that the pair shows nothing unseen
+    chance: Floats  # (C,): of a next state, given that the pair shows nothing unseen
+    follower: NDArray[np.int32]  # (C,): that next state
+    begin: NDArray[np.int32]  # (P,): where those of a pair begin
+    end: NDArray[np.int32]  # (P,): and end
     reward: Floats  # (P,): mean reward of a pair
     unseen: Floats  # (P,): the chance of an outcome that the pair never had
     new: Floats  # (P,): that of a state that was never met
@@ -77,7 +80,16 @@ def new_experience(num_states: int, num_pairs: int) -> Experience:
 
 def new_draw(num_pairs: int, num_entries: int) -> Draw:
     """Room for a model."""
-    return Draw(np.zeros(num_entries), np.zeros(num_pairs), np.zeros(num_pairs), np.zeros(num_pairs), np.zeros(2))
+    return Draw(
+        chance=np.zeros(num_entries),
+        follower=np.zeros(num_entries, np.int32),
+        begin=np.zeros(num_pairs, np.int32),
+        end=np.zeros(num_pairs, np.int32),
+        reward=np.zeros(num_pairs),
+        unseen=np.zeros(num_pairs),
+        new=np.zeros(num_pairs),
+        worth=np.zeros(2),
+    )
 
 
 @compiled
@@ -164,17 +176,18 @@ def felt(counts: Any, pair: Any, threshold: Any, level: Any) -> Any:
 
 
 @compiled
-def draw_chances(counts: Any, pair: Any, chance: Any, generator: Any) -> None:
-    """Chances of the entries of a pair, from their Dirichlet posterior."""
-    total, entry = 0.0, np.int64(counts.newest[pair])
+def draw_chances(counts: Any, pair: Any, draw: Any, place: Any, generator: Any) -> Any:
+    """Chances of the next states of a pair, from their Dirichlet posterior; returns where those of the next pair begin."""
+    total, entry, begin = 0.0, np.int64(counts.newest[pair]), place
     while entry != NONE:
-        chance[entry] = gamma(counts.seen[entry], generator)
-        total += chance[entry]
+        draw.chance[place], draw.follower[place] = gamma(counts.seen[entry], generator), counts.follower[entry]
+        total += draw.chance[place]
+        place += 1
         entry = np.int64(counts.older[entry])
-    entry = np.int64(counts.newest[pair])
-    while entry != NONE:
-        chance[entry] = chance[entry] / total if total > 0.0 else 1.0
-        entry = np.int64(counts.older[entry])
+    for i in range(begin, place):
+        draw.chance[i] = draw.chance[i] / total if total > 0.0 else 1.0 / (place - begin)
+    draw.begin[pair], draw.end[pair] = begin, place
+    return place
 
 
 @compiled
@@ -212,10 +225,12 @@ def draw_model(
     draw.worth[1] = life / (numbers[KNOWN] + 1.0)
     of_late = numbers[TRIED] - numbers[TRIED] // 2
     first_news = (numbers[NEWS_OF_LATE] + 1.0) / (of_late + 1.0)
+    place = 0
     for i in range(numbers[KNOWN]):
         state = experience.order[i]
         for pair in range(state * num_actions, (state + 1) * num_actions):
             tries = counts.tries[pair]
+            draw.begin[pair] = draw.end[pair] = place
             if tries < 1.0:
                 draw.reward[pair], draw.unseen[pair], draw.new[pair] = sums[MEAN], 1.0, first_news
                 continue
@@ -225,4 +240,4 @@ def draw_model(
                 unseen_chance(share_of_surprises(experience, experience.news, k), tries), draw.unseen[pair]
             )
             draw.reward[pair] += reward_error(counts, experience, pair) * normal(generator)
-            draw_chances(counts, pair, draw.chance, generator)
+            place = draw_chances(counts, pair, draw, place, generator)

@@ -55,7 +55,7 @@ def world_as_learnt(
     share = counts.seen[: entry_pair.size] / np.maximum(counts.tries[entry_pair], 1e-300)
     weight = counts.weight[: atom_entry.size] / np.maximum(counts.seen[atom_entry], 1e-300)
     tried: NDArray[np.bool_] = np.asarray(counts.newest >= 0).reshape(num_states, num_actions)
-    left = tried.any(axis=1)
+    left = np.asarray(tried.any(axis=1))
     copied = np.where(left[:, None] & ~tried, tried.argmax(axis=1)[:, None], np.arange(num_actions))
     source = np.arange(num_states)[:, None] * num_actions + copied  # the pair that each pair is like
     pair, where = _rows_of(

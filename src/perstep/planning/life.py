@@ -47,7 +47,7 @@ def make_plan(mind: Any, state: Any, clock: Any, memory: Any, level: Any, genera
         fade(counts, math.exp(-(clock - sums[PLANNED_AT]) / memory))
     life = min(float(clock), memory)
     draw_model(counts, experience, draw, counts.tries.shape[0] // experience.order.shape[0], life, level, generator)
-    improve(counts, experience, draw, plan, state, life, MOST_SWEEPS, TOLERANCE)
+    improve(experience, draw, plan, state, life, MOST_SWEEPS, TOLERANCE)
     for pair in range(counts.tries.shape[0]):
         plan.tries[pair] = counts.tries[pair]
     sums[PLANNED_AT] = clock

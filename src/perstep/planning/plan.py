@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled
 from perstep.planning.beliefs import GAIN, KNOWN, MEAN, WORK
-from perstep.planning.counts import NONE
 
 Floats = NDArray[np.float64]
 
@@ -40,49 +39,43 @@ def new_plan(num_states: int, num_pairs: int) -> Plan:
 
 
 @compiled
-def target(counts: Any, draw: Any, plan: Any, state: Any, pair: Any, anchor: Any, gain: Any, going_on: Any) -> Any:
-    """Value and time of a pair, with the steps that stay in the state put together; and the number of entries read."""
-    values, times, unseen, new = plan.values, plan.times, draw.unseen[pair], draw.new[pair]
-    value, time, stays, entries = 0.0, 0.0, 0.0, 1
-    entry = np.int64(counts.newest[pair])
-    while entry != NONE:
-        follower = counts.follower[entry]
+def target(draw: Any, plan: Any, state: Any, pair: Any, anchor: Any, gain: Any, going_on: Any) -> Any:
+    """Value and time of a pair, both to be divided by the third number: with steps that stay in the state put together."""
+    value, time, stays = 0.0, 0.0, 0.0
+    for i in range(draw.begin[pair], draw.end[pair]):
+        follower, chance = draw.follower[i], draw.chance[i]
         if follower == state:
-            stays += draw.chance[entry]
+            stays += chance
         elif follower != anchor:
-            value += draw.chance[entry] * values[follower]
-            time += draw.chance[entry] * times[follower]
-        entries += 1
-        entry = np.int64(counts.older[entry])
-    seen = going_on * (1.0 - unseen)
+            value += chance * plan.values[follower]
+            time += chance * plan.times[follower]
+    new = draw.new[pair]
+    seen = going_on * (1.0 - draw.unseen[pair])
     steps = 1.0 + new * draw.worth[1]
     reward = draw.reward[pair] + new * draw.worth[1] * max(draw.worth[0], gain)
-    # What is unseen, but for a new state, leads to the anchor; from a new state the way leads back here.
-    leaves = 1.0 - seen * stays - going_on * new
-    return (reward - gain * steps + seen * value) / leaves, (steps + seen * time) / leaves, entries
+    # What is unseen leads to the anchor, but for a new state: from there the way leads back here.
+    return reward - gain * steps + seen * value, steps + seen * time, 1.0 - seen * stays - going_on * new
 
 
 @compiled
-def improve(counts: Any, experience: Any, draw: Any, plan: Any, anchor: Any, life: Any, most_sweeps: Any,
-            tolerance: Any) -> None:  # fmt: skip
+def improve(experience: Any, draw: Any, plan: Any, anchor: Any, life: Any, most_sweeps: Any, tolerance: Any) -> None:
     """Sweep up and down through the states that were met, until the values rest."""
     values, times, order = plan.values, plan.times, experience.order
-    num_states, num_actions = experience.numbers[KNOWN], counts.tries.shape[0] // order.shape[0]
+    num_states, num_actions = experience.numbers[KNOWN], draw.reward.shape[0] // order.shape[0]
     gain, going_on = experience.sums[GAIN], 1.0 - 1.0 / max(life, SHORTEST_LIFE)
     enough = tolerance * (abs(draw.worth[0] - experience.sums[MEAN]) + 1e-300)
+    last = np.int64(order[num_states - 1] + 1) * num_actions - 1  # the pair drawn last
     values[anchor] = times[anchor] = 0.0
     for sweep in range(most_sweeps):
-        moved, work = 0.0, 0
+        moved = 0.0
         for i in range(num_states):
             state = np.int64(order[i if sweep % 2 == 0 else num_states - 1 - i])
             best, best_time, action = -np.inf, 0.0, 0
             for a in range(num_actions):
-                value, time, entries = target(
-                    counts, draw, plan, state, state * num_actions + a, anchor, gain, going_on
-                )
-                work += entries
+                value, time, leaves = target(draw, plan, state, state * num_actions + a, anchor, gain, going_on)
+                value /= leaves
                 if value > best:
-                    best, best_time, action = value, time, a
+                    best, best_time, action = value, time / leaves, a
             plan.actions[state] = action
             if state == anchor:
                 change = best / best_time
@@ -93,7 +86,7 @@ def improve(counts: Any, experience: Any, draw: Any, plan: Any, anchor: Any, lif
             else:
                 moved = max(moved, abs(best - values[state]))
                 values[state], times[state] = best, best_time
-        experience.numbers[WORK] += work
+        experience.numbers[WORK] += num_states * num_actions + draw.end[last]
         if sweep >= 2 and moved <= enough:
             break
     experience.sums[GAIN] = gain

@@ -78,7 +78,7 @@ class RunSpec:
     def differences(self, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
         """The differences to an earlier specification, as `to_json` wrote it: name → (old value, new value)."""
         now = self.to_json()
-        named = {"rule": self.config.rule} if self.config.rule else {}
+        named: dict[str, Any] = {"rule": self.config.rule} if self.config.rule else {}
         usual = type(self.config)(**named).to_json()  # a setting that did not exist then had its default
         new = now.pop("settings") | now
         old = json.loads(json.dumps(usual)) | before.get("settings", {}) | before
