@@ -67,7 +67,7 @@ def advance(rule, run, action, reward, following):
     record, generator = new_record(run.rewards.theta.size), make_generator(0)
     behaviour = Behaviour(0.0, policies.GREEDY, np.zeros((0, 0)))
     motion_worlds.learn_on_tiles_then_act(
-        linear.ACTOR_CRITIC, rules.RULES[rule].number, behaviour, run, record, generator, 0, action, reward, following, False,
+        linear.ACTOR_CRITIC, rules.RULES[rule].number_with("quantiles", run.work.horizon_factor or None), behaviour, run, record, generator, 0, action, reward, following, False,
         False, following,
     )  # fmt: skip
 
