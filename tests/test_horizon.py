@@ -35,7 +35,7 @@ def test_spread_and_quantiles_are_the_exact_ones(world, horizon):
         mdp.evaluate(best.policy).stationary > 0.05
     )  # states that the best policy hardly ever visits are learnt slowly
     ratio = (around_values(agent).std(axis=2) / exact)[used, best.policy[used]]
-    np.testing.assert_allclose(ratio, 1.0, rtol=0, atol=0.05)
+    np.testing.assert_allclose(ratio, 1.0, rtol=0, atol=0.07)
     state = int(mdp.evaluate(best.policy).stationary.argmax())
     action = int(best.policy[state])
     draws = sampled_returns(mdp, factor, state, action, 50_000)
