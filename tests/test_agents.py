@@ -214,9 +214,9 @@ def test_reward_distribution(kind, rule):
     # the worst quarter averages −1, the worst half −½.
     agent = new_agent(kind, rule=rule)
     agent._rewards.theta[:] = 3.0, -1.0, 2.0, 0.0
-    with pytest.raises(ValueError, match=r"recorded no reward yet.*lreward_distribution is its first guess"):
+    with pytest.raises(ValueError, match=r"recorded no reward yet.*learned_distribution is what the rule has learnt"):
         _ = agent.reward_distribution
-    distribution = agent.lreward_distribution
+    distribution = agent.learned_distribution
     assert distribution.mean == pytest.approx(1.0)
     assert distribution.quantile(0.5) == 0.0
     assert distribution.quantile([0.25, 1.0]).tolist() == [-1.0, 3.0]

@@ -41,7 +41,7 @@ def test_masses_go_to_those_of_the_exact_distribution(m):
         agent._rewards.masses, exact_masses(exact.reward_distribution, grid_of(agent)), atol=0.004
     )
     assert agent.average_reward == pytest.approx(exact.average_reward, abs=0.003)
-    learned, width = agent.lreward_distribution, agent._rewards.grid[masses.WIDTH]
+    learned, width = agent.learned_distribution, agent._rewards.grid[masses.WIDTH]
     assert learned.mean == pytest.approx(exact.average_reward, abs=0.003)
     p = np.array([0.1, 0.3, 0.7, 0.9])
     np.testing.assert_allclose(learned.quantile(p), exact.reward_distribution.quantile(p), atol=1.5 * width)
@@ -147,4 +147,4 @@ def test_networks_follow_the_stream_with_it():
     agent.learn(1_000, progress=False)
     assert agent._rewards.masses.sum() == pytest.approx(1.0)
     assert agent.average_reward == pytest.approx(agent.earned_reward, abs=0.1)
-    assert agent.lreward_distribution.mean == pytest.approx(agent.earned_reward, abs=0.1)
+    assert agent.learned_distribution.mean == pytest.approx(agent.earned_reward, abs=0.1)

@@ -66,8 +66,9 @@ def advance(rule, run, action, reward, following):
     """One step of the plain loop of Gymnasium worlds; the action it then draws is not used here."""
     record, generator = new_record(run.rewards.theta.size), make_generator(0)
     behaviour = Behaviour(0.0, policies.GREEDY, np.zeros((0, 0)))
+    number = rules.RULES[rule].number_with("quantiles", run.work.horizon_factor or None)
     motion_worlds.learn_on_tiles_then_act(
-        linear.ACTOR_CRITIC, rules.RULES[rule].number, behaviour, run, record, generator, 0, action, reward, following, False,
+        linear.ACTOR_CRITIC, number, behaviour, run, record, generator, 0, action, reward, following, False,
         False, following,
     )  # fmt: skip
 

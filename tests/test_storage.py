@@ -358,7 +358,7 @@ def test_another_agents_file(tmp_path, saved, name, kind):
 
 
 def test_newer_format(tmp_path, saved):
-    with pytest.raises(BadFile, match=r"has format 99, but this perstep reads the formats \d+ to \d+\. Load it with"):
+    with pytest.raises(BadFile, match=r"has format 99, but this perstep reads the format \d+\. Load it with"):
         load_changed(tmp_path, saved, "q", ("format",), 99)
 
 

@@ -135,7 +135,7 @@ def test_settings_that_are_named_win_over_the_preset():
     """What the preset says beside them must not contradict them."""
     assert perstep.TileQ("CartPole-v1", rule="rvi").config.discount == 1.0
     assert perstep.ActorCritic("CartPole-v1", discount=1.0).config.termination == "continue"
-    assert perstep.ActorCritic("CartPole-v1", offset_ratio=0.1).config.average_step_size is None
+    assert perstep.ActorCritic("CartPole-v1", offset_ratio=0.1, discount=1.0).config.average_step_size is None
     assert perstep.ActorCritic("CartPole-v1", scale_free=False).config.optimism == 0.0
     paper = perstep.ActorCritic("CartPole-v1", preset="paper")
     assert paper.config == perstep.config.ActorCriticConfig()

@@ -19,7 +19,7 @@ def test_a_card_beside_the_file(tmp_path, capsys):
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert rows == ["| `num_quantiles` | `7` |", "| `seed` | `3` |"]
     earned = agent.reward_distribution
-    assert f"{earned.mean:.5g} ± {1.96 * earned.mean_error:.2g} (95 %) per step in the long run" in text
+    assert f"{earned.mean:.5g} ± {1.96 * earned.mean_error:.2g} (95 %) per step over its last" in text
     assert all(f" {earned.quantile(p):.5g} |" in text for p in (0.05, 0.25, 0.5, 0.75, 0.95))
     assert "`agent.check()` found nothing." in text
     assert "agent = perstep.load('a.safetensors')" in text

@@ -26,7 +26,7 @@ def test_settings_of_other_libraries_are_known(settings, sentence):
 def test_a_setting_of_another_learner_is_told_so():
     with pytest.raises(ValueError, match="'batch_size': it is a setting of DeepQ"):
         perstep.QLearning(two_loop(), batch_size=32)
-    with pytest.raises(ValueError, match="'buffer_size': replay_capacity is a setting of DeepQ and of QLearning"):
+    with pytest.raises(ValueError, match="'buffer_size': replay_capacity is a setting of DeepQ"):
         perstep.ActorCritic("CartPole-v1", buffer_size=100)
     with pytest.raises(ValueError, match="'tilings': it is a setting of ActorCritic and of TileQ"):
         perstep.QLearning(two_loop(), tilings=8)

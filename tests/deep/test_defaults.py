@@ -98,7 +98,7 @@ def test_extreme_quantiles_follow_a_policy_that_has_become_good():
             False,
             step,
         )
-    np.testing.assert_allclose(agent.lreward_distribution.quantile([0.05, 0.5, 0.95]), [-18.2, -10.0, -1.8], atol=6.0)
+    np.testing.assert_allclose(agent.learned_distribution.quantile([0.05, 0.5, 0.95]), [-18.2, -10.0, -1.8], atol=6.0)
     assert agent.reward_quantiles.min() > -60.0
     assert agent.average_reward == pytest.approx(-10.0, abs=1.0)
 
@@ -325,7 +325,7 @@ def test_paper_is_one_word():
 @pytest.mark.parametrize("rule", RULES)
 def test_a_world_that_changes_has_constant_steps(rule):
     agent = perstep.DeepQ("CartPole-v1", preset="changing", rule=rule)
-    assert agent.config.schedule.theta_power == 0.0
+    assert agent.config.schedule().theta_power == 0.0
 
 
 def test_a_small_network_for_grids_has_larger_steps():

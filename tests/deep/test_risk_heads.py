@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import perstep
-from perstep import scan
+from perstep.deep import scan
 from perstep.deep.losses import Look
 from perstep.deep.risk_heads import RiskHeads
 from perstep.environments import red_pill_blue_pill

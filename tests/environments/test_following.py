@@ -32,7 +32,7 @@ def test_tiles_learn_the_values_of_a_policy(trace_decay):
     """TD(0) and TD(λ). The uniform policy in the two loops: average .3 and centred values −.2 −1.4 −1.1 −.8 −.5 .6 .9 1.2 1.5."""
     world = perstep.FollowPolicy(Placed(two_loop()), lambda observation: [0.5, 0.5])
     agent = perstep.ActorCritic(
-        world, rule="d2", preset="paper", tilings=1, tiles=(9,), step_size=perstep.Decay(0.5, 0.6), reward_ratio=1.0,
+        world, rule="d2", preset="paper", tilings=1, tiles=(9,), step_size=perstep.Decay(0.5, 0.6),
         reward_step_size=perstep.Decay(1.0, 0.6), offset_ratio=0.1, num_quantiles=51, seed=0,
         trace_decay=trace_decay,
     ).learn(60_000)  # fmt: skip

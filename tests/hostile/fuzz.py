@@ -74,7 +74,7 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
     }
     agents = [
         perstep.QLearning("perstep/TwoLoop-v0", rule="d3", num_quantiles=4, horizon=20),
-        perstep.QLearning("perstep/RedPillBluePill-v0", num_quantiles=4, risk_level=0.25, risk_scan=3),
+        perstep.QLearning("perstep/RedPillBluePill-v0", num_quantiles=4, risk_level=0.25),
         perstep.QLearning("perstep/TwoLoop-v0", rule="categorical", num_quantiles=5),
         perstep.TDLearning("perstep/RedPillBluePill-v0", [0, 1], num_quantiles=4),
         perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4),

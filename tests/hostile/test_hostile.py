@@ -167,7 +167,6 @@ def test_a_history_larger_than_the_budget(agents, tmp_path):
         ("generator", np.zeros(4, np.uint64)),
         ("prediction_generator", np.zeros(4, np.uint64)),
         ("record.cursor", np.array([2**62, 0, 2**62 - 1])),
-        ("memory.cursor", np.array([2**63 - 1])),
     ],
 )
 def test_numbers_that_would_stop_or_overflow(name, array, agents, tmp_path):
@@ -270,7 +269,6 @@ class Endless(gymnasium.Env):
     [
         (lambda: perstep.QLearning(Endless(10**12)), "A table of 1,000,000,000,000 states.* needs"),
         (lambda: perstep.QLearning(TWO_LOOP, num_quantiles=10**15), "Choose a smaller num_quantiles"),
-        (lambda: perstep.QLearning(TWO_LOOP, replay_capacity=10**13), "A replay of 10,000,000,000,000"),
         (lambda: perstep.QLearning(TWO_LOOP).record_every(1, rows=10**14), "A history of 100,000,000,000,000 rows"),
         (lambda: perstep.ActorCritic("MountainCar-v0", tilings=10**12), "Choose fewer tilings"),
         (lambda: TileCoder(low=[0.0] * 40_000, high=[1.0] * 40_000, tilings=10**8), "Choose fewer tilings"),
@@ -777,7 +775,6 @@ def two_loop():
         ({"reset_cost": np.array([1, 2])}, "reset_cost must be one value"),
         ({"scale_free": np.array([1, 2])}, "scale_free must be one value"),
         ({"rule": "d3", "horizon": 1e308}, r"horizon must be a finite number between 1 and 1e\+09"),
-        ({"risk_level": 0.5, "risk_scan": ENORMOUS}, "over 1,000,000,000 GB"),
     ],
 )
 def test_settings_that_are_no_numbers_or_too_large(settings, words):

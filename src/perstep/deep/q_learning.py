@@ -19,7 +19,7 @@ class DeepQLearner(NetworkLearner):
         """a* is the best action of the target network, or of the online network where the rule says so (Alg. 10)."""
         observation, next_observation = self._read(batch.observation), self._read(batch.next_observation)
         action = torch.from_numpy(batch.action).to(self.device)
-        picks_online, corrects = self.config.best_by == "online", self.config.offset_ratio > 0
+        picks_online, corrects = self.config.best_by == "online", bool(self.config.offset_ratio)
         with self._precision():
             with torch.no_grad():
                 target: torch.Tensor = self._forward_target(next_observation).float()  # (B, A, n)
