@@ -8,7 +8,7 @@ from perstep.agents.lattice import make_agent
 from perstep.agents.parallel_learning import learn_together
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
-from perstep.planning.agent import Planner
+from perstep.agents.planner import Planner
 
 __all__ = [
     "ActorCritic",

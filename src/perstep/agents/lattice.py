@@ -14,7 +14,7 @@ from perstep.agents.tiles import ActorCritic, TileQ
 from perstep.agents.worlds import open_world
 from perstep.algorithms import algorithm
 from perstep.environments.spaces import numbering
-from perstep.planning.agent import Planner
+from perstep.agents.planner import Planner
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
