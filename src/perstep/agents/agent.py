@@ -565,9 +565,11 @@ class Agent(ABC):
             sums = [float(values.sum()) for values in (self._rewards.theta, self._rewards.offset, *self._values())]
         if self.may_diverge or all(map(math.isfinite, sums)):
             return
+        step_size = getattr(self.config, "step_size", None)  # a planner has none
+        smaller = "" if step_size is None else f"a smaller step_size (it was {step_size}), or with "
         raise Diverged(
             f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot go on. Begin again "
-            f"with a smaller step_size (it was {self.config.step_size}), or with smaller rewards."
+            f"with {smaller}smaller rewards."
         )
 
     def _check_grid(self) -> None:
