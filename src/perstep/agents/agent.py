@@ -302,6 +302,11 @@ class Agent(ABC):
         1024 distinct rewards are counted exactly. Of more, the tails are the finest. What the rule itself has learnt is
         `reward_quantiles` and `learned_distribution`. Before the first step there is none: a ValueError says so.
         """
+        return self._counted_distribution
+
+    @property
+    def _counted_distribution(self) -> Distribution:
+        """The rewards as they were counted, whatever else an agent knows of them."""
         values, counts = atoms(self._record.sketch)
         if counts.size:
             num_steps, weights = int(counts.sum()), counts / counts.sum()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import storage
-from perstep.agents.agent import LONGEST, Agent, Floats
+from perstep.agents.agent import LONGEST, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, put, within
 from perstep.agents.doubts import FEWEST_STEPS, Doubt
 from perstep.agents.evaluation import Snapshot
@@ -42,7 +42,7 @@ from perstep.planning.beliefs import (
     new_experience,
 )
 from perstep.planning.counts import NONE, PER_ATOM, PER_ENTRY, Counts, has_room, new_counts, with_room
-from perstep.planning.known import Possibility, possibilities, world_as_learnt
+from perstep.planning.known import Possibility, owners, possibilities, world_as_learnt
 from perstep.planning.plan import FRESH, new_plan
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ THIN = 10.0  # tries of an action that the policy takes
 NOTABLE = 0.01  # in this share of the steps or more
 ERRORS = 5.0  # standard errors between what the model says and what was earned
 CHANGED = 0.06  # and standard deviations of the reward
+SMALLEST_COUNT = 1e-290  # what fades goes on to 0, and is no longer exact before that
+ROUNDING = 1e-12  # of sums of rewards
+COUNT_ROUNDING = 1e-6  # of sums of counts that fade
 RISK_GROWTH = 2.0  # with a risk level, the exact solver chooses the threshold anew when the life has grown so much
 
 
@@ -234,7 +237,10 @@ class Planner(StatesAgent):
                 f"Nothing is known of what the policy does from {observation!r} on: it was not there. ({error})"
             ) from error
         means = np.array([num_steps * one.gain + np.nan_to_num(one.values[state] - 0.0) for one in known.possibilities])
-        return dataclasses.replace(found, mean_error=float(np.std(means)))
+        error = float(np.std(means))
+        if error <= ROUNDING * float(np.abs(means).max()):
+            error = 0.0  # all draws are the same
+        return dataclasses.replace(found, mean_error=error)
 
     def frame(self) -> polars.DataFrame:
         """What was learnt, one row for each state that was met: its number, its visits, the best action and the values."""
@@ -279,9 +285,11 @@ class Planner(StatesAgent):
                 f"tried fewer than {THIN:g} times, most in state {state} ({taken[state]:.0f} tries): the average reward and the "
                 "forecasts are guesses there. Learn longer.",
             )
+        if self.config.memory is not None or math.isnan(self.earned_reward):  # it forgets, or its rewards were not counted
+            return
         apart = known.evaluation.average_reward - self.earned_reward
-        noise = ERRORS * Agent.reward_distribution.fget(self).mean_error  # type: ignore[attr-defined]
-        if self.config.memory is None and apart > noise + CHANGED * known.evaluation.reward_distribution.std:
+        noise = ERRORS * self._counted_distribution.mean_error
+        if apart > noise + CHANGED * known.evaluation.reward_distribution.std:
             yield Doubt(
                 "average",
                 f"The best policy earns {known.evaluation.average_reward:.4g} per step in the world as learnt, but the planner "
@@ -409,13 +417,23 @@ def _check_counts(counts: Counts, num_states: int) -> None:
     within("next states", counts.follower.astype(np.int64), num_states)
     within("newest entries", counts.newest.astype(np.int64), entries, least=NONE)
     within("atoms of entries", counts.atom.astype(np.int64), atoms, least=NONE)
-    for name, chain in (("entries", counts.older), ("atoms", counts.next_atom)):
+    for name, heads, chain in (("entries", counts.newest, counts.older), ("atoms", counts.atom, counts.next_atom)):
         if (chain >= np.arange(chain.size)).any() or (chain < NONE).any():
             raise storage.BadFile(f"The file's chains of {name} do not end.")
+        links = np.concatenate([heads, chain])
+        if not np.array_equal(np.sort(links[links != NONE]), np.arange(chain.size)):
+            raise storage.BadFile(f"The file's chains of {name} meet, or leave some out.")
     parts = (counts.tries, counts.paid, counts.spread, counts.seen, counts.reward, counts.weight)
     finite_numbers("counts", *parts)
     if any((part < 0.0).any() for part in (counts.tries, counts.spread, counts.seen, counts.weight)):
         raise storage.BadFile("The file has negative counts.")
+    pair_of, entry_of = owners(counts)
+    if np.unique(np.stack([pair_of, counts.follower]), axis=1).shape[1] != entries:
+        raise storage.BadFile("The file counts the same next state of a pair twice.")
+    for owner, parts_of, whole_of in ((pair_of, counts.seen, counts.tries), (entry_of, counts.weight, counts.seen)):
+        total = np.bincount(owner, parts_of, whole_of.size)
+        if not np.allclose(total, whole_of, rtol=COUNT_ROUNDING, atol=SMALLEST_COUNT):
+            raise storage.BadFile("The file's counts of parts do not sum to those of the whole.")
 
 
 def _check_experience(experience: Any, num_states: int, num_pairs: int) -> None:
