@@ -287,8 +287,8 @@ class Planner(StatesAgent):
             yield Doubt(
                 "thin model",
                 f"{share[thin].sum():.0%} of the steps were in {int(thin.sum()):,} states whose planned action was tried fewer "
-                f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the average "
-                "reward and of the future is a guess there. Learn longer.",
+                f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the "
+                "average reward and of the future is a guess there. Learn longer.",
             )
         if self.config.memory is not None or math.isnan(
             self.earned_reward
