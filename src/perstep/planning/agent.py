@@ -285,7 +285,9 @@ class Planner(StatesAgent):
                 f"tried fewer than {THIN:g} times, most in state {state} ({taken[state]:.0f} tries): the average reward and the "
                 "forecasts are guesses there. Learn longer.",
             )
-        if self.config.memory is not None or math.isnan(self.earned_reward):  # it forgets, or its rewards were not counted
+        if self.config.memory is not None or math.isnan(
+            self.earned_reward
+        ):  # it forgets, or its rewards were not counted
             return
         apart = known.evaluation.average_reward - self.earned_reward
         noise = ERRORS * self._counted_distribution.mean_error
