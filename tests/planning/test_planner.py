@@ -98,14 +98,15 @@ def planner(name, **settings):
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_life_is_the_same_however_it_is_cut(name, tmp_path):
-    whole = planner(name, seed=3).learn(1_200)
-    assert same(planner(name, seed=3).learn(1_200), whole)
-    assert not same(planner(name, seed=4).learn(1_200), whole)
-    assert same(planner(name, seed=3).learn(600).learn(600), whole)
-    watched = planner(name, seed=3).learn(1_200, callback=lambda agent: repr(agent) != "", snapshot_at=[1, 7, 500])
+    total = 200 if name == "risk" else 1_000  # the exact solver of a risk takes long
+    whole = planner(name, seed=3).learn(total)
+    assert same(planner(name, seed=3).learn(total), whole)
+    assert not same(planner(name, seed=4).learn(total), whole)
+    assert same(planner(name, seed=3).learn(total // 2).learn(total // 2), whole)
+    watched = planner(name, seed=3).learn(total, callback=lambda agent: repr(agent) != "", snapshot_at=[1, 7, 150])
     assert same(watched, whole)
     resumed, path = planner(name, seed=3), tmp_path / "agent.safetensors"
-    for steps in (0, 1, 599, 600):  # also before any step
+    for steps in (0, 1, total // 2 - 1, total // 2):  # also before any step
         resumed.learn(steps).save(path)
         resumed = perstep.load(path)
     assert same(resumed, whole)
@@ -476,7 +477,7 @@ MUTANTS = textwrap.dedent(
                 continue
             try:
                 agent.learn(1_000)
-                repr(agent)
+                assert np.isfinite(agent.average_reward), label
                 said["learnt"] = said.get("learnt", 0) + 1
             except ArithmeticError as error:  # numbers that are too large: a sentence
                 assert "NaN or infinite" in str(error), (label, error)
@@ -487,7 +488,7 @@ MUTANTS = textwrap.dedent(
 
 
 def test_mutated_files_are_refused_or_go_on(tmp_path):
-    planner("finite").learn(60).save(tmp_path / "finite.safetensors")
+    perstep.Planner(two_loop()).learn(60).save(tmp_path / "finite.safetensors")
     planner("changing gymnasium").learn(60).save(tmp_path / "changing.safetensors")
     done = subprocess.run(
         [sys.executable, "-c", MUTANTS, str(tmp_path), "3"], capture_output=True, text=True, timeout=250, check=False
