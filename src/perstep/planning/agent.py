@@ -55,6 +55,7 @@ MOST_WORK = 400_000  # entries in all draws: of a large world there are fewer
 FEWEST_POSSIBILITIES = 10
 SMALL = 1_000  # states, of which `repr` says what is likely: it takes seconds for more
 EXPLORING_POLICY = 1e-6  # chance of a random action, where a policy alone has several closed classes
+ONE_ERROR = (0.159, 0.841)  # levels one standard error from the middle of a normal distribution
 THIN = 10.0  # tries of an action that the policy takes
 NOTABLE = 0.01  # in this share of the steps or more
 ERRORS = 5.0  # standard errors between what the model says and what was earned
@@ -233,8 +234,11 @@ class Planner(StatesAgent):
             raise ValueError(
                 f"Nothing is known of what the policy does from {observation!r} on: it was not there. ({error})"
             ) from error
-        means = np.array([num_steps * one.gain + np.nan_to_num(one.values[state] - 0.0) for one in known.possibilities])
-        return dataclasses.replace(found, mean_error=float(np.std(means)))
+        sums = [num_steps * one.gain + float(np.nan_to_num(one.values[state])) for one in known.possibilities]
+        low, high = np.quantile(
+            sums, ONE_ERROR
+        )  # not their standard deviation: one draw in which nothing leads back would decide
+        return dataclasses.replace(found, mean_error=float(high - low) / 2.0)
 
     def frame(self) -> polars.DataFrame:
         """What was learnt, one row for each state that was met: its number, its visits, the best action and the values."""
