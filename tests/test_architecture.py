@@ -50,6 +50,7 @@ RANKS = {
     "environments": 4,  # ... and worlds, of one rank because neither knows the other
     "recording": 4,
     "storage": 4,
+    "planning": 5,  # a learner whose knowledge is a world
     "interaction": 5,
     "algorithms": 6,
     "run_view": 6,

@@ -507,7 +507,7 @@ def _completed() -> dict[str, Command]:
     settings = {}
     for (config, control), names in by_config.items():
         own = {**flags_of(config, config.preset_settings({})), "--preset": tuple(PRESETS)}
-        own.pop("--rule")  # the algorithm gives it
+        own.pop("--rule", None)  # the algorithm gives it
         settings[tuple(names)] = own if control else {**flags_of(PredictionFlags), **own}
     algorithms = tuple(ALGORITHMS)
     return {

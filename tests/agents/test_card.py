@@ -17,7 +17,7 @@ def test_a_card_beside_the_file(tmp_path, capsys):
     assert text.startswith("# d2-q in RedPillBluePill (2 states, 2 actions)\n")
     assert "the rule `d2` (Alg. 1, 4), after 50,000 steps" in text
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    assert rows == ["| `num_quantiles` | `7` |", "| `seed` | `3` |"]
+    assert rows == ["| `seed` | `3` |", "| `num_quantiles` | `7` |"]
     earned = agent.reward_distribution
     assert f"{earned.mean:.5g} ± {1.96 * earned.mean_error:.2g} (95 %) per step over its last" in text
     assert all(f" {earned.quantile(p):.5g} |" in text for p in (0.05, 0.25, 0.5, 0.75, 0.95))

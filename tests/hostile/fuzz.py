@@ -78,6 +78,8 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
         perstep.QLearning("perstep/TwoLoop-v0", rule="categorical", num_quantiles=5),
         perstep.TDLearning("perstep/RedPillBluePill-v0", [0, 1], num_quantiles=4),
         perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4),
+        perstep.Planner("perstep/RedPillBluePill-v0", risk_level=0.25),
+        perstep.Planner("FrozenLake-v1", preset="changing"),
         perstep.ActorCritic("perstep/InvertedPendulum-v0", rule="d3", **small),
         perstep.TileQ("MountainCar-v0", rule="differential", **small),
         perstep.TileQ("perstep/MountainCar-v0", rule="d3", horizon=20, risk_level=0.5, **small),

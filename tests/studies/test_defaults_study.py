@@ -71,14 +71,14 @@ def test_a_policy_with_several_closed_classes_is_evaluated():
 def made_up(**changes):
     """Perfect results of two worlds, with changes in the first."""
     row = {
-        "group": defaults.NEW, "seed": 0, "score": 1.0, "average_error": 0.0, "quantile_error": 0.0,
+        "group": defaults.NEW, "seed": 0, "score": 1.0, "life": 1.0, "average_error": 0.0, "quantile_error": 0.0,
         "mean_quantile_error": 0.0, "largest_quantile_error_at_level": 0.0, "cvar_error": 0.0,
     }  # fmt: skip
     return pl.DataFrame(
         [
-            {"world": world, "rule": rule, "preset": "steady", **row, **(changes if world == "first" else {})}
+            {"world": world, "agent": agent, **row, **(changes if world == "first" else {})}
             for world in ("first", "second")
-            for rule in defaults.RULES
+            for agent in defaults.AGENTS
         ]
     )
 
@@ -88,9 +88,8 @@ def made_up(**changes):
     [
         ({}, []),
         ({"score": 0.94}, [0, 1]),
-        ({"score": 0.89}, [0, 1, 2, 3]),
-        ({"average_error": 0.011}, [4]),
-        ({"quantile_error": 0.031, "cvar_error": 0.031}, [5, 6]),
+        ({"average_error": 0.011}, [2]),
+        ({"quantile_error": 0.031, "cvar_error": 0.031}, [3, 4]),
     ],
 )
 def test_a_claim_that_does_not_hold_says_so_and_names_the_world(monkeypatch, tmp_path, changes, broken):
@@ -107,7 +106,7 @@ def test_the_part_runs_from_the_one_command(few, tmp_path, capsys):
     folder = tmp_path / "defaults" / "smoke"
     assert "made 3 tables" in capsys.readouterr().out
     frame = defaults.all_worlds(folder)
-    assert len(frame) == len(FEW) * len(defaults.RULES) * len(defaults.PRESETS) * defaults.EFFORTS["smoke"].runs
+    assert len(frame) == len(FEW) * len(defaults.AGENTS) * defaults.EFFORTS["smoke"].runs
     assert frame["score"].max() <= 1.0 + 1e-9
     assert frame.null_count().sum_horizontal().item() == 0
     claims = json.loads((folder / "claims.json").read_text())
@@ -118,10 +117,10 @@ def test_the_part_runs_from_the_one_command(few, tmp_path, capsys):
     assert {file.name: file.stat().st_mtime_ns for file in folder.glob("*.parquet")} == again
 
 
-def test_the_figure_has_a_panel_per_rule_and_a_row_per_world(few, tmp_path):
+def test_the_figure_has_a_panel_per_agent_and_a_row_per_world(few, tmp_path):
     assert defaults.measure(tmp_path, dataclasses.replace(SMOKE)) == (0, len(FEW))
     with style.look():
         figure = figures.FIGURES["defaults"].draw(Results(tmp_path, []))
-    assert len(figure.axes) == len(defaults.RULES)
+    assert len(figure.axes) == len(defaults.AGENTS)
     assert len(figure.axes[0].get_yticklabels()) == len(FEW)
     assert all(axes.get_xlabel() for axes in figure.axes)

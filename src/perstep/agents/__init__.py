@@ -6,9 +6,9 @@ from perstep.agents.evaluation import Evaluation, Snapshot
 from perstep.agents.files import load
 from perstep.agents.lattice import make_agent
 from perstep.agents.parallel_learning import learn_together
+from perstep.agents.planner import Planner
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
-from perstep.planning.agent import Planner
 
 __all__ = [
     "ActorCritic",

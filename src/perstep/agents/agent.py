@@ -302,6 +302,11 @@ class Agent(ABC):
         1024 distinct rewards are counted exactly. Of more, the tails are the finest. What the rule itself has learnt is
         `reward_quantiles` and `learned_distribution`. Before the first step there is none: a ValueError says so.
         """
+        return self._counted_distribution
+
+    @property
+    def _counted_distribution(self) -> Distribution:
+        """The rewards as they were counted, whatever else an agent knows of them."""
         values, counts = atoms(self._record.sketch)
         if counts.size:
             num_steps, weights = int(counts.sum()), counts / counts.sum()
@@ -565,9 +570,11 @@ class Agent(ABC):
             sums = [float(values.sum()) for values in (self._rewards.theta, self._rewards.offset, *self._values())]
         if self.may_diverge or all(map(math.isfinite, sums)):
             return
+        step_size = getattr(self.config, "step_size", None)  # a planner has none
+        smaller = "" if step_size is None else f"a smaller step_size (it was {step_size}), or with "
         raise Diverged(
             f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot go on. Begin again "
-            f"with a smaller step_size (it was {self.config.step_size}), or with smaller rewards."
+            f"with {smaller}smaller rewards."
         )
 
     def _check_grid(self) -> None:

@@ -74,7 +74,7 @@ def _earned(agent: Any) -> list[str]:
         return ["Nothing yet: it has not learnt."]
     if math.isnan(agent.earned_reward):
         return [f"Its estimate of the average reward is {agent.average_reward:.5g}. Its rewards were not counted."]
-    found = agent.reward_distribution
+    found = agent._counted_distribution
     lines = [
         f"{_with_interval(found)} per step over its last {found.num_samples:,} steps, {agent.history.lifetime_reward:.5g} over its "
         f"whole life. Its estimate of the average reward is {agent.average_reward:.5g}."

@@ -9,12 +9,12 @@ import numpy as np
 
 from perstep.agents.agent import Agent
 from perstep.agents.deep_q import DeepQ
+from perstep.agents.planner import Planner
 from perstep.agents.tables import QLearning, TDLearning
 from perstep.agents.tiles import ActorCritic, TileQ
 from perstep.agents.worlds import open_world
 from perstep.algorithms import algorithm
 from perstep.environments.spaces import numbering
-from perstep.planning.agent import Planner
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World

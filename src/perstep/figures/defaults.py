@@ -1,4 +1,4 @@
-"""The figure of the defaults: what agents with no setting but the rule reach in each world, the paper's settings beside ours."""
+"""The figure of the defaults: what agents with no setting but the rule reach in each world."""
 
 from __future__ import annotations
 
@@ -11,33 +11,28 @@ from matplotlib.figure import Figure
 
 from perstep.figures import style
 from perstep.figures.paper_figure import PaperFigure, by_name
-from perstep.studies.defaults import GROUPS, LEAST_D2, LEAST_OTHERS, RULES, WORLDS, all_worlds
+from perstep.studies.defaults import AGENTS, GROUPS, LEAST, PLANNER, WORLDS, all_worlds
 from perstep.studies.results import Results
 
 LEFT_END = -0.1  # lower scores are drawn as an arrow here
 GAP = 1.4  # rows between groups of worlds
-MARKS: dict[str, dict[str, Any]] = {
-    "paper": {"color": style.ORANGE, "marker": "o", "mfc": "none", "mew": 0.9, "label": "the paper's settings"},
-    "steady": {"color": style.BLUE, "marker": "o", "mew": 0.0, "alpha": 0.75, "label": "our defaults"},
-}
-OFFSETS = {"paper": 0.17, "steady": -0.17}  # rows, so that the dots of the two do not cover each other
+MARK: dict[str, Any] = {"color": style.BLUE, "marker": "o", "mew": 0.0, "alpha": 0.75}
 
 
 def defaults_figure(results: Results) -> Figure:
     """Scores of greedy policies, one dot per run."""
     frame = all_worlds(results.folder)
     places = _places(frame)
-    figure, panels = style.panels(len(RULES), 7.8, sharey=True)
-    for axes, letter, rule in zip(panels, "abc", RULES, strict=True):
-        _panel(axes, frame.filter(pl.col("rule") == rule), places)
-        axes.axvline(LEAST_D2 if rule == "d2" else LEAST_OTHERS, color=style.BLACK, lw=0.8, ls=":", zorder=0)
-        axes.set(title=f"{letter}) {rule}", xlim=(LEFT_END - 0.05, 1.06), xlabel="score (0 random, 1 optimal)")
+    figure, panels = style.panels(len(AGENTS), 7.8, sharey=True)
+    for axes, letter, agent in zip(panels, "abcd", AGENTS, strict=True):
+        _panel(axes, frame.filter(pl.col("agent") == agent), places)
+        if agent == PLANNER:
+            axes.axvline(LEAST, color=style.BLACK, lw=0.8, ls=":", zorder=0)
+        axes.set(title=f"{letter}) {agent}", xlim=(LEFT_END - 0.05, 1.06), xlabel="score")
         axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
     first = panels[0]
     first.set_yticks(list(places.values()), list(places))
     _name_groups(panels, frame, places)
-    handles, labels = first.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=2)
     return figure
 
 
@@ -48,15 +43,12 @@ def _places(frame: pl.DataFrame) -> dict[str, float]:
 
 
 def _panel(axes: Axes, frame: pl.DataFrame, places: dict[str, float]) -> None:
-    for preset, mark in MARKS.items():
-        some = frame.filter(pl.col("preset") == preset)
-        rows = np.array([places[world] for world in some["world"]]) + OFFSETS[preset]
-        score = some["score"].to_numpy()
-        inside = score >= LEFT_END
-        # Not clipped, so that a dot at the optimum is whole; the layout cannot place a line without points that is not clipped.
-        axes.plot(score[inside], rows[inside], ls="", ms=4, clip_on=not inside.any(), **mark)
-        beyond = {**mark, "marker": "<", "label": None}
-        axes.plot(np.full((~inside).sum(), LEFT_END), rows[~inside], ls="", ms=4.5, **beyond)
+    rows = np.array([places[world] for world in frame["world"]])
+    score = frame["score"].to_numpy()
+    inside = score >= LEFT_END
+    # Not clipped, so that a dot at the optimum is whole; the layout cannot place a line without points that is not clipped.
+    axes.plot(score[inside], rows[inside], ls="", ms=4, clip_on=not inside.any(), **MARK)
+    axes.plot(np.full((~inside).sum(), LEFT_END), rows[~inside], ls="", ms=4.5, **{**MARK, "marker": "<"})
 
 
 def _name_groups(panels: list[Axes], frame: pl.DataFrame, places: dict[str, float]) -> None:
@@ -73,11 +65,9 @@ FIGURES = by_name(
     PaperFigure(
         name="defaults",
         caption=(
-            f"Agents with no setting but the rule in {len(WORLDS)} finite worlds: the score of the greedy policy after "
-            "learning, one dot per run; an arrow stands for a score below the axis. 0 is the uniformly random policy and 1 the "
-            "optimum.",
-            "The paper names all settings of its studies, and does not claim that they suit other worlds. Dotted is what we claim "
-            "of our defaults.",
+            f"The Planner and QLearning with no setting but the rule in {len(WORLDS)} finite worlds: the score of "
+            "policy after learning, one dot per run; an arrow stands for a score below the axis. 0 is the uniformly random policy and 1 "
+            "the optimum. Dotted is what we claim of the Planner.",
         ),
         draw=defaults_figure,
     )

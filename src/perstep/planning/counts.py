@@ -72,7 +72,9 @@ def with_room(counts: Counts) -> Counts:
     """The same with twice the room, where there is little left."""
     entries, atoms = counts.follower.size, counts.reward.size
     more = new_counts(
-        0, 2 * entries if counts.size[0] >= entries else entries, 2 * atoms if counts.size[1] >= atoms else atoms
+        0,
+        max(2 * entries, FIRST_ROOM) if counts.size[0] >= entries else entries,
+        max(2 * atoms, FIRST_ROOM) if counts.size[1] >= atoms else atoms,
     )
     for name in (*PER_ENTRY, *PER_ATOM):
         old = getattr(counts, name)

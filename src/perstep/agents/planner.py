@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import storage
-from perstep.agents.agent import LONGEST, Agent, Floats
+from perstep.agents.agent import LONGEST, Floats
 from perstep.agents.arrays import fill, finite_numbers, flatten, put, within
-from perstep.agents.doubts import FEWEST_STEPS, Doubt
+from perstep.agents.doubts import APART, FEWEST_STEPS, Doubt
 from perstep.agents.evaluation import Snapshot
 from perstep.agents.states import StateHooks, StatesAgent, one_hot
 from perstep.agents.worlds import Absent
@@ -34,6 +34,7 @@ from perstep.environments.spaces import Numbering
 from perstep.forecast import Forecast
 from perstep.planning import life
 from perstep.planning.beliefs import (
+    GAIN,
     KNOWN,
     NEWS_OF_LATE,
     THRESHOLD,
@@ -42,7 +43,7 @@ from perstep.planning.beliefs import (
     new_experience,
 )
 from perstep.planning.counts import NONE, PER_ATOM, PER_ENTRY, Counts, has_room, new_counts, with_room
-from perstep.planning.known import Possibility, possibilities, world_as_learnt
+from perstep.planning.known import Possibility, owners, possibilities, world_as_learnt
 from perstep.planning.plan import FRESH, new_plan
 
 if TYPE_CHECKING:
@@ -57,9 +58,11 @@ SMALL = 1_000  # states, of which `repr` says what is likely: it takes seconds f
 EXPLORING_POLICY = 1e-6  # chance of a random action, where a policy alone has several closed classes
 ONE_ERROR = (0.159, 0.841)  # levels one standard error from the middle of a normal distribution
 THIN = 10.0  # tries of an action that the policy takes
-NOTABLE = 0.01  # in this share of the steps or more
+NOTABLE = 0.05  # in this share of the steps or more
 ERRORS = 5.0  # standard errors between what the model says and what was earned
-CHANGED = 0.06  # and standard deviations of the reward
+SMALLEST_COUNT = 1e-290  # what fades goes on to 0, and is no longer exact before that
+ROUNDING = 1e-12  # of sums of rewards
+COUNT_ROUNDING = 1e-6  # of sums of counts that fade
 RISK_GROWTH = 2.0  # with a risk level, the exact solver chooses the threshold anew when the life has grown so much
 
 
@@ -237,8 +240,11 @@ class Planner(StatesAgent):
         sums = [num_steps * one.gain + float(np.nan_to_num(one.values[state])) for one in known.possibilities]
         low, high = np.quantile(
             sums, ONE_ERROR
-        )  # not their standard deviation: one draw in which nothing leads back would decide
-        return dataclasses.replace(found, mean_error=float(high - low) / 2.0)
+        )  # one draw in which nothing leads back would decide a standard deviation
+        error = 0.5 * float(high - low)
+        if error <= ROUNDING * float(np.abs(sums).max()):
+            error = 0.0  # all draws are the same
+        return dataclasses.replace(found, mean_error=error)
 
     def frame(self) -> polars.DataFrame:
         """What was learnt, one row for each state that was met: its number, its visits, the best action and the values."""
@@ -272,25 +278,33 @@ class Planner(StatesAgent):
         return [] if self.steps < FEWEST_STEPS else list(self._doubts())
 
     def _doubts(self) -> Iterator[Doubt]:
-        known, tries = self._knowledge, self.visits
-        share, taken = known.evaluation.stationary, tries[np.arange(self.num_states), known.policy]
-        thin = (share >= NOTABLE) & (taken < THIN)
-        if thin.any():
+        counts, experience, _, plan = self._mind
+        actions = np.maximum(plan.actions, 0)
+        taken = np.maximum(self.visits[np.arange(self.num_states), actions], experience.entered == 0)
+        share = experience.entered / max(int(experience.entered.sum()), 1)
+        thin = (share > 0.0) & (taken < THIN)
+        if share[thin].sum() >= NOTABLE:
             state = int(np.where(thin, share, 0.0).argmax())
             yield Doubt(
                 "thin model",
-                f"The best policy spends {share[thin].sum():.0%} of its steps in {int(thin.sum())} states where its action was "
-                f"tried fewer than {THIN:g} times, most in state {state} ({taken[state]:.0f} tries): the average reward and the "
-                "forecasts are guesses there. Learn longer.",
+                f"{share[thin].sum():.0%} of the steps were in {int(thin.sum()):,} states whose planned action was tried fewer than "
+                f"{THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the average "
+                "reward and of the future is a guess there. Learn longer.",
             )
-        apart = known.evaluation.average_reward - self.earned_reward
-        noise = ERRORS * Agent.reward_distribution.fget(self).mean_error  # type: ignore[attr-defined]
-        if self.config.memory is None and apart > noise + CHANGED * known.evaluation.reward_distribution.std:
+        if self.config.memory is not None or math.isnan(
+            self.earned_reward
+        ):  # it forgets, or its rewards were not counted
+            return
+        counted = self._counted_distribution
+        promised = float(experience.sums[GAIN])
+        if (
+            self.config.risk_level == 1.0
+            and promised - self.earned_reward > ERRORS * counted.mean_error + APART * counted.std
+        ):
             yield Doubt(
                 "average",
-                f"The best policy earns {known.evaluation.average_reward:.4g} per step in the world as learnt, but the planner "
-                f"earned {self.earned_reward:.4g} lately: it is still exploring, or the world changes. Learn longer, or use "
-                "preset='changing'.",
+                f"The present plan promises {promised:.4g} per step, but the planner earned {self.earned_reward:.4g} lately: it is "
+                "still exploring, or the world changes. Learn longer, or use preset='changing'.",
             )
 
     def _aim(self) -> None:
@@ -413,13 +427,23 @@ def _check_counts(counts: Counts, num_states: int) -> None:
     within("next states", counts.follower.astype(np.int64), num_states)
     within("newest entries", counts.newest.astype(np.int64), entries, least=NONE)
     within("atoms of entries", counts.atom.astype(np.int64), atoms, least=NONE)
-    for name, chain in (("entries", counts.older), ("atoms", counts.next_atom)):
+    for name, heads, chain in (("entries", counts.newest, counts.older), ("atoms", counts.atom, counts.next_atom)):
         if (chain >= np.arange(chain.size)).any() or (chain < NONE).any():
             raise storage.BadFile(f"The file's chains of {name} do not end.")
+        links = np.concatenate([heads, chain])
+        if not np.array_equal(np.sort(links[links != NONE]), np.arange(chain.size)):
+            raise storage.BadFile(f"The file's chains of {name} meet, or leave some out.")
     parts = (counts.tries, counts.paid, counts.spread, counts.seen, counts.reward, counts.weight)
     finite_numbers("counts", *parts)
     if any((part < 0.0).any() for part in (counts.tries, counts.spread, counts.seen, counts.weight)):
         raise storage.BadFile("The file has negative counts.")
+    pair_of, entry_of = owners(counts)
+    if np.unique(np.stack([pair_of, counts.follower]), axis=1).shape[1] != entries:
+        raise storage.BadFile("The file counts the same next state of a pair twice.")
+    for owner, parts_of, whole_of in ((pair_of, counts.seen, counts.tries), (entry_of, counts.weight, counts.seen)):
+        total = np.bincount(owner, parts_of, whole_of.size)
+        if not np.allclose(total, whole_of, rtol=COUNT_ROUNDING, atol=SMALLEST_COUNT):
+            raise storage.BadFile("The file's counts of parts do not sum to those of the whole.")
 
 
 def _check_experience(experience: Any, num_states: int, num_pairs: int) -> None:
