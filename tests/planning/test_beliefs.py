@@ -146,7 +146,8 @@ def test_a_model_of_very_many_tries_is_what_was_seen():
     assert chances == pytest.approx({0: 1 / 3, 1: 2 / 3}, abs=1e-4)
     assert draw.chance[draw.begin[1] : draw.end[1]].tolist() == [1.0]
     np.testing.assert_allclose(draw.reward, [2.0, 0.0], atol=1e-4)
-    assert (draw.unseen < 1e-6).all() and (draw.new <= draw.unseen).all()
+    assert (draw.unseen < 1e-6).all()
+    assert (draw.new <= draw.unseen).all()
 
 
 def test_chances_are_drawn_from_the_dirichlet_posterior():

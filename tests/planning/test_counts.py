@@ -107,7 +107,8 @@ def test_many_rewards_keep_their_mean_and_quantiles():
     counts, notes = counted([(0, reward, 1) for _, reward, _ in transitions(20_000, lambda rng: rng.normal())])
     values, times = np.array(atoms_of(counts, 0)).T
     rewards = np.sort(notes.rewards[0])
-    assert times.size == ATOMS and times.sum() == rewards.size
+    assert times.size == ATOMS
+    assert times.sum() == rewards.size
     assert values @ times / times.sum() == pytest.approx(rewards.mean(), abs=1e-12)
     middle = values[np.searchsorted(times.cumsum() / times.sum(), [0.1, 0.5, 0.9])]
     np.testing.assert_allclose(middle, np.quantile(rewards, [0.1, 0.5, 0.9]), atol=0.15)

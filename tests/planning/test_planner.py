@@ -98,14 +98,15 @@ def planner(name, **settings):
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_life_is_the_same_however_it_is_cut(name, tmp_path):
-    whole = planner(name, seed=3).learn(1_200)
-    assert same(planner(name, seed=3).learn(1_200), whole)
-    assert not same(planner(name, seed=4).learn(1_200), whole)
-    assert same(planner(name, seed=3).learn(600).learn(600), whole)
-    watched = planner(name, seed=3).learn(1_200, callback=lambda agent: repr(agent) != "", snapshot_at=[1, 7, 500])
+    total = 200 if name == "risk" else 1_000  # the exact solver of a risk takes long
+    whole = planner(name, seed=3).learn(total)
+    assert same(planner(name, seed=3).learn(total), whole)
+    assert not same(planner(name, seed=4).learn(total), whole)
+    assert same(planner(name, seed=3).learn(total // 2).learn(total // 2), whole)
+    watched = planner(name, seed=3).learn(total, callback=lambda agent: repr(agent) != "", snapshot_at=[1, 7, 150])
     assert same(watched, whole)
     resumed, path = planner(name, seed=3), tmp_path / "agent.safetensors"
-    for steps in (0, 1, 599, 600):  # also before any step
+    for steps in (0, 1, total // 2 - 1, total // 2):  # also before any step
         resumed.learn(steps).save(path)
         resumed = perstep.load(path)
     assert same(resumed, whole)
@@ -126,7 +127,8 @@ def test_planners_do_not_disturb_each_other():
             one.learn(100)
     together = [planner("noisy", seed=seed) for seed in (0, 1)]
     perstep.learn_together(together, 600)
-    assert all(map(same, pair, alone)) and all(map(same, together, alone))
+    assert all(map(same, pair, alone))
+    assert all(map(same, together, alone))
 
 
 # What it learns
@@ -216,7 +218,8 @@ def test_names_stay_and_untried_actions_are_not_allowed():
         ),
     )
     agent = perstep.Planner(mdp).learn(50)
-    assert list(agent.mdp.states) == list(mdp.states) and list(agent.mdp.actions) == ["stay", "climb"]
+    assert list(agent.mdp.states) == list(mdp.states)
+    assert list(agent.mdp.actions) == ["stay", "climb"]
     assert agent.predict("low") == agent.predict(0)
     frame = agent.frame()
     assert frame["name"].to_list() == [str(mdp.states[state]) for state in frame["state"]]
@@ -246,7 +249,9 @@ def test_every_answer_has_words_early_and_late(name, steps, tmp_path):
     agent = planner(name).learn(steps)
     assert "Planner(average reward" in repr(agent)
     assert "Planner" in agent.card()
-    assert str(agent.forecast(10)) and str(agent.forecast(1_000)) and str(agent.history)
+    assert str(agent.forecast(10))
+    assert str(agent.forecast(1_000))
+    assert str(agent.history)
     assert np.isfinite([agent.average_reward, agent.objective, *agent.average_reward_interval()]).all()
     assert agent.frame().height >= 1
     agent.export(tmp_path / "table.parquet")
@@ -257,16 +262,22 @@ def test_every_answer_has_words_early_and_late(name, steps, tmp_path):
 
 def test_a_world_whose_rewards_are_not_counted():
     agent = planner("finite").record_every(5, sketch=False).learn(2_000)
-    assert np.isfinite(agent.average_reward) and agent.check() is not None and "not counted" in agent.card()
+    assert np.isfinite(agent.average_reward)
+    assert agent.check() is not None
+    assert "not counted" in agent.card()
 
 
 @pytest.mark.parametrize("name", ["finite", "gymnasium", "risk"])
 def test_before_the_first_step(name):
     agent = planner(name)
-    assert np.isnan(agent.average_reward) and np.isnan(agent.objective) and agent.check() == []
-    assert "nothing learnt" in repr(agent) and "Nothing yet" in agent.card()
+    assert np.isnan(agent.average_reward)
+    assert np.isnan(agent.objective)
+    assert agent.check() == []
+    assert "nothing learnt" in repr(agent)
+    assert "Nothing yet" in agent.card()
     np.testing.assert_allclose(agent.policy().sum(axis=1), 1.0)
-    assert agent.predict(0)[1] is None and agent.evaluate(10).num_steps == 10
+    assert agent.predict(0)[1] is None
+    assert agent.evaluate(10).num_steps == 10
     answers = [
         lambda: agent.mdp, lambda: agent.forecast(10), agent.frame, agent.average_reward_interval,
         lambda: agent.action_values(0), lambda: agent.all_action_values, lambda: agent.reward_distribution,
@@ -310,7 +321,9 @@ BOX = spaces.Box(-1.0, 1.0, (2,))
 )
 def test_the_learner_is_chosen_by_the_spaces(world, name, reason):
     chosen, why = choose(world)
-    assert chosen == name and reason in why and why.endswith(".")
+    assert chosen == name
+    assert reason in why
+    assert why.endswith(".")
 
 
 def test_actions_in_a_box_have_no_learner():
@@ -320,7 +333,8 @@ def test_actions_in_a_box_have_no_learner():
 
 def test_auto_makes_the_agent_and_says_why(capsys):
     agent = perstep.make_agent("auto", two_loop(), seed=3)
-    assert isinstance(agent, perstep.Planner) and agent.config.seed == 3
+    assert isinstance(agent, perstep.Planner)
+    assert agent.config.seed == 3
     assert "perstep: planner: the world is a finite MDP with 9 states" in capsys.readouterr().err
 
 
@@ -378,7 +392,8 @@ def test_a_bad_step_leaves_the_planner_as_it_was(world, sentence):
     counts, experience, _, _ = agent._mind
     assert 30 < agent.steps < 500
     assert counts.tries.sum() == agent.steps == counts.seen.sum() == counts.weight.sum()
-    assert np.isfinite(counts.paid).all() and experience.numbers[0] <= 4
+    assert np.isfinite(counts.paid).all()
+    assert experience.numbers[0] <= 4
     assert np.isfinite(agent.average_reward)
 
 
@@ -462,7 +477,7 @@ MUTANTS = textwrap.dedent(
                 continue
             try:
                 agent.learn(1_000)
-                repr(agent)
+                assert np.isfinite(agent.average_reward), label
                 said["learnt"] = said.get("learnt", 0) + 1
             except ArithmeticError as error:  # numbers that are too large: a sentence
                 assert "NaN or infinite" in str(error), (label, error)
@@ -473,13 +488,14 @@ MUTANTS = textwrap.dedent(
 
 
 def test_mutated_files_are_refused_or_go_on(tmp_path):
-    planner("finite").learn(60).save(tmp_path / "finite.safetensors")
+    perstep.Planner(two_loop()).learn(60).save(tmp_path / "finite.safetensors")
     planner("changing gymnasium").learn(60).save(tmp_path / "changing.safetensors")
     done = subprocess.run(
         [sys.executable, "-c", MUTANTS, str(tmp_path), "3"], capture_output=True, text=True, timeout=250, check=False
     )
     assert done.returncode == 0, done.stderr[-2_000:]
-    assert "refused" in done.stdout and "learnt" in done.stdout
+    assert "refused" in done.stdout
+    assert "learnt" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -241,10 +241,9 @@ class Planner(StatesAgent):
         low, high = np.quantile(
             sums, ONE_ERROR
         )  # one draw in which nothing leads back would decide a standard deviation
-        error = 0.5 * float(high - low)
-        if error <= ROUNDING * float(np.abs(sums).max()):
-            error = 0.0  # all draws are the same
-        return dataclasses.replace(found, mean_error=error)
+        half = 0.5 * float(high - low)
+        certain = half <= ROUNDING * float(np.abs(sums).max())  # all draws are the same
+        return dataclasses.replace(found, mean_error=0.0 if certain else half)
 
     def frame(self) -> polars.DataFrame:
         """What was learnt, one row for each state that was met: its number, its visits, the best action and the values."""
@@ -278,7 +277,7 @@ class Planner(StatesAgent):
         return [] if self.steps < FEWEST_STEPS else list(self._doubts())
 
     def _doubts(self) -> Iterator[Doubt]:
-        counts, experience, _, plan = self._mind
+        _counts, experience, _, plan = self._mind
         actions = np.maximum(plan.actions, 0)
         taken = np.maximum(self.visits[np.arange(self.num_states), actions], experience.entered == 0)
         share = experience.entered / max(int(experience.entered.sum()), 1)
@@ -287,9 +286,9 @@ class Planner(StatesAgent):
             state = int(np.where(thin, share, 0.0).argmax())
             yield Doubt(
                 "thin model",
-                f"{share[thin].sum():.0%} of the steps were in {int(thin.sum()):,} states whose planned action was tried fewer than "
-                f"{THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the average "
-                "reward and of the future is a guess there. Learn longer.",
+                f"{share[thin].sum():.0%} of the steps were in {int(thin.sum()):,} states whose planned action was tried fewer "
+                f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the "
+                "average reward and of the future is a guess there. Learn longer.",
             )
         if self.config.memory is not None or math.isnan(
             self.earned_reward

@@ -65,9 +65,9 @@ FIGURES = by_name(
     PaperFigure(
         name="defaults",
         caption=(
-            f"The Planner and QLearning with no setting but the rule in {len(WORLDS)} finite worlds: the score of "
-            "policy after learning, one dot per run; an arrow stands for a score below the axis. 0 is the uniformly random policy and 1 "
-            "the optimum. Dotted is what we claim of the Planner.",
+            f"The Planner and QLearning with no setting but the rule in {len(WORLDS)} finite worlds: the score of the best "
+            "policy after learning, one dot per run; an arrow stands for a score below the axis. 0 is the uniformly random "
+            "policy and 1 the optimum. Dotted is what we claim of the Planner.",
         ),
         draw=defaults_figure,
     )
