@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Agent,
         DeepQ,
         Evaluation,
+        Planner,
         QLearning,
         Snapshot,
         TDLearning,

@@ -141,7 +141,7 @@ def test_a_model_of_very_many_tries_is_what_was_seen():
     for name in ("tries", "seen", "weight", "spread"):
         getattr(counts, name)[:] *= 1e10
     experience.sums[beliefs.REWARD_SPREAD] = 0.0
-    draw_model(counts, experience, draw, 1, 5.0, 1.0, make_generator(0))
+    draw_model(counts, experience, draw, 1, 5.0, 5.0, 1.0, make_generator(0))
     chances = {int(draw.follower[i]): draw.chance[i] for i in range(draw.begin[0], draw.end[0])}
     assert chances == pytest.approx({0: 1 / 3, 1: 2 / 3}, abs=1e-4)
     assert draw.chance[draw.begin[1] : draw.end[1]].tolist() == [1.0]
@@ -155,7 +155,7 @@ def test_chances_are_drawn_from_the_dirichlet_posterior():
     counts, experience, draw, _ = counted([(0, 0, 0.0, 0)] * 3 + [(0, 0, 0.0, 1)], 2, 1)
     generator, drawn = make_generator(0), []
     for _ in range(4_000):
-        draw_model(counts, experience, draw, 1, 4.0, 1.0, generator)
+        draw_model(counts, experience, draw, 1, 4.0, 4.0, 1.0, generator)
         drawn.append(next(draw.chance[i] for i in range(draw.begin[0], draw.end[0]) if draw.follower[i] == 0))
     assert np.mean(drawn) == pytest.approx(3 / 4, abs=0.015)
     assert stats.kstest(drawn, "beta", args=(3, 1)).pvalue > 1e-3
@@ -176,18 +176,18 @@ def test_the_worth_of_a_new_state_by_hand():
     for promised, expected in ((3.0, 3.5), (100.0, 5.5), (-1.0, 2.5)):  # at most the record, at least the average
         experience.sums[GAIN] = promised
         experience.last[:] = 10
-        draw_model(counts, experience, draw, 1, 10.0, 1.0, make_generator(0))
+        draw_model(counts, experience, draw, 1, 10.0, 10.0, 1.0, make_generator(0))
         assert draw.worth.tolist() == pytest.approx([expected, 10 / 3])
     # Rewards of states that were last seen in the first half of the life set no record: it is 1, which is not above the average.
     experience.sums[GAIN], experience.last[1] = 100.0, 4
-    draw_model(counts, experience, draw, 1, 10.0, 1.0, make_generator(0))
+    draw_model(counts, experience, draw, 1, 10.0, 10.0, 1.0, make_generator(0))
     assert draw.worth[0] == pytest.approx(2.5)
 
 
 def test_with_equal_rewards_a_new_state_is_worth_one_more():
     counts, experience, draw, _ = counted([(0, 0, 2.0, 1), (1, 0, 2.0, 0)], 2, 1)
     assert experience.sums[DIFFER] == 0.0
-    draw_model(counts, experience, draw, 1, 2.0, 1.0, make_generator(0))
+    draw_model(counts, experience, draw, 1, 2.0, 2.0, 1.0, make_generator(0))
     assert draw.worth[0] == 3.0
 
 
@@ -195,7 +195,7 @@ def test_first_tries_by_hand():
     # Three first tries: new, not, new. The later half is the last two, with one new state: (1 + 1)/(2 + 1) = 2/3.
     seen = [(0, 0, 1.0, 1), (1, 0, 0.0, 0), (0, 1, 0.0, 2)]
     counts, experience, draw, _ = counted(seen, 3, 2)
-    draw_model(counts, experience, draw, 2, 3.0, 1.0, make_generator(0))
+    draw_model(counts, experience, draw, 2, 3.0, 3.0, 1.0, make_generator(0))
     never = [3, 4, 5]  # pairs
     np.testing.assert_allclose(draw.new[never], 2 / 3)
     np.testing.assert_allclose(draw.unseen[never], 1.0)

@@ -52,7 +52,7 @@ def test_a_plan_in_a_known_model_is_optimal_from_every_state(name):
     scale = max(abs(best), 1.0)
     for anchor in range(0, mdp.num_states, 1 + mdp.num_states // 10):
         counts, experience, draw, plan = mind_of(mdp)
-        draw_model(counts, experience, draw, mdp.num_actions, LIFE, 1.0, make_generator(0))
+        draw_model(counts, experience, draw, mdp.num_actions, LIFE, LIFE, 1.0, make_generator(0))
         improve(experience, draw, plan, anchor, LIFE, 20_000, 1e-5)
         gain = mdp.evaluate(plan.actions.astype(np.int64), start=anchor).average_reward
         assert gain == pytest.approx(best, abs=1e-3 * scale)
@@ -64,7 +64,7 @@ def test_states_that_were_not_met_have_no_plan():
     counts, experience, draw, plan = mind_of(mdp)
     experience.numbers[KNOWN] = 5
     counts.tries[5 * mdp.num_actions :] = 0.0
-    draw_model(counts, experience, draw, mdp.num_actions, LIFE, 1.0, make_generator(0))
+    draw_model(counts, experience, draw, mdp.num_actions, LIFE, LIFE, 1.0, make_generator(0))
     improve(experience, draw, plan, 0, LIFE, 200, 1e-3)
     assert (plan.actions[5:] == FRESH).all()
     assert (plan.actions[:5] >= 0).all()
@@ -79,7 +79,7 @@ def test_a_plan_is_worth_more_with_a_pair_that_may_show_a_new_state():
         take_note(counts, 0, 1.0, 0)
     take_note(counts, 1, 0.0, 0)
     for new, action in ((1 / 3, 1), (0.0, 0)):
-        draw_model(counts, experience, draw, 2, 1000.0, 1.0, make_generator(0))
+        draw_model(counts, experience, draw, 2, 1000.0, 1000.0, 1.0, make_generator(0))
         draw.unseen[:2] = draw.new[:2] = 0.0, new
         draw.reward[:2] = 1.0, 0.0
         draw.worth[:] = 10.0, 100.0

@@ -200,14 +200,15 @@ def reward_error(counts: Any, experience: Any, pair: Any) -> Any:
 
 @compiled
 def draw_model(
-    counts: Any, experience: Any, draw: Any, num_actions: Any, life: Any, level: Any, generator: Any
+    counts: Any, experience: Any, draw: Any, num_actions: Any, clock: Any, life: Any, level: Any, generator: Any
 ) -> None:
-    """Draw a model from the beliefs after a life of so many steps. For a `level` below 1, of what rewards are worth (CVaR)."""
+    """Draw a model from the beliefs at this step of the clock, in a life that counts for so many steps. For a `level` below 1, of
+    what rewards are worth (CVaR)."""
     numbers, sums = experience.numbers, experience.sums
     record, total, pairs = -math.inf, 0.0, 0
     for i in range(numbers[KNOWN]):
         state = experience.order[i]
-        is_late = 2 * experience.last[state] >= life
+        is_late = experience.last[state] >= clock - 0.5 * life
         for pair in range(state * num_actions, (state + 1) * num_actions):
             if counts.tries[pair] > 0.0:
                 mean = felt(counts, pair, sums[THRESHOLD], level)

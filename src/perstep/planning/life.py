@@ -34,7 +34,7 @@ from perstep.randomness import uniform
 from perstep.recording import note
 
 WORK_OF_A_STEP = 1_000  # entries: one or two microseconds
-FIRST_WORK = 1_000_000_000  # entries that may be read at once: a second or two
+FIRST_WORK = 1_000_000_000  # entries that may be read at once: five to thirty seconds, by the size of the world
 WORK_OF_A_DRAW = 20  # a random chance takes as long as reading so many entries
 
 
@@ -46,7 +46,9 @@ def make_plan(mind: Any, state: Any, clock: Any, memory: Any, level: Any, genera
     if memory < math.inf:
         fade(counts, math.exp(-(clock - sums[PLANNED_AT]) / memory))
     life = min(float(clock), memory)
-    draw_model(counts, experience, draw, counts.tries.shape[0] // experience.order.shape[0], life, level, generator)
+    draw_model(
+        counts, experience, draw, counts.tries.shape[0] // experience.order.shape[0], clock, life, level, generator
+    )
     improve(experience, draw, plan, state, life, MOST_SWEEPS, TOLERANCE)
     for pair in range(counts.tries.shape[0]):
         plan.tries[pair] = counts.tries[pair]

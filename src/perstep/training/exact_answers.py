@@ -21,8 +21,8 @@ def exact_answers(agent: Any) -> dict[str, Any]:
     Q-learning at one step may be far from it, where the order of two action values keeps changing.
     """
     learner = next(row for row in LEARNERS.values() if row.agent == type(agent).__name__)
-    mdp = agent.mdp
-    if mdp is None or learner.values != "table":
+    mdp = agent._opened.mdp
+    if mdp is None or learner.values not in ("table", "model"):
         return {}
     if mdp.num_states > MAX_STATES:
         return {"unknown": f"it is computed for at most {MAX_STATES:,} states, and this world has {mdp.num_states:,}."}
@@ -30,7 +30,8 @@ def exact_answers(agent: Any) -> dict[str, Any]:
         if not learner.control:
             truth, what = mdp.evaluate(agent.policy()), "of the given policy"
         else:
-            epsilon = 0.0 if isinstance(agent.config.epsilon, Decay) else agent.config.epsilon  # which a Decay falls to
+            epsilon = getattr(agent.config, "epsilon", 0.0)
+            epsilon = 0.0 if isinstance(epsilon, Decay) else epsilon  # which a Decay falls to
             level = agent.config.risk_level
             best = mdp.solve() if level == 1.0 else mdp.solve(risk_level=level)
             truth = mdp.evaluate(best.policy, epsilon=epsilon)
