@@ -149,10 +149,13 @@ class Planner(StatesAgent):
         return Knowledge(mdp, policy, solution, evaluation, (counts, experience), state, self.config.seed)
 
     def _tried(self, policy: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The policy with actions that were tried, where any was."""
+        """The policy with actions that were tried, where any was. In a state that was never left, the action that is taken in most
+        of the others: nothing else is known there."""
         tried = self._mind[0].newest.reshape(self.num_states, -1) != NONE
+        left = tried.any(axis=1)
         is_tried = np.take_along_axis(tried, policy[:, None], axis=1)[:, 0]
-        return np.where(is_tried | ~tried.any(axis=1), policy, tried.argmax(axis=1))
+        chosen = np.where(is_tried, policy, tried.argmax(axis=1))
+        return np.where(left, chosen, np.bincount(chosen[left], minlength=self.num_actions).argmax())
 
     @property
     def _state_now(self) -> int:
