@@ -172,7 +172,7 @@ class Agent(ABC):
     @property
     def compiled_world(self) -> str | None:
         """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
-        return self.mdp.name or "a finite MDP" if self.mdp is not None else None
+        return self._opened.mdp.name or "a finite MDP" if self._opened.mdp is not None else None
 
     @property
     def reset_cost(self) -> float:
@@ -344,11 +344,11 @@ class Agent(ABC):
     def regret(self) -> float:
         """What was lost over the whole life beside the optimum, in a finite world that is known: it is solved for that. Elsewhere
         `agent.history.regret(optimum)`."""
-        if self.mdp is None:
+        if self._opened.mdp is None:
             raise ValueError("The optimum of this world is not known. Give it: agent.history.regret(optimum).")
         if self.config.risk_level < 1.0:
             raise ValueError("This agent maximises the mean of its worst steps, and a regret is about the mean of all.")
-        return self.history.regret(self.mdp.solve().average_reward)
+        return self.history.regret(self._opened.mdp.solve().average_reward)
 
     def record_every(self, window: int, rows: int = ROWS, *, sketch: bool = True) -> Self:
         """Let the history have windows of exactly `window` steps. When `rows` of them (an even number) are full, the window

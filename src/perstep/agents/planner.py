@@ -241,9 +241,7 @@ class Planner(StatesAgent):
                 f"Nothing is known of what the policy does from {observation!r} on: it was not there. ({error})"
             ) from error
         sums = [num_steps * one.gain + float(np.nan_to_num(one.values[state])) for one in known.possibilities]
-        low, high = np.quantile(
-            sums, ONE_ERROR
-        )  # one draw in which nothing leads back would decide a standard deviation
+        low, high = np.quantile(sums, ONE_ERROR)  # a single draw would decide their standard deviation
         half = 0.5 * float(high - low)
         certain = half <= ROUNDING * float(np.abs(sums).max())  # all draws are the same
         return dataclasses.replace(found, mean_error=0.0 if certain else half)
@@ -264,27 +262,16 @@ class Planner(StatesAgent):
             {**columns, **{f"value_{name}": values[met, a] for a, name in enumerate(names.actions)}}
         )
 
-    def regret(self) -> float:
-        """What was lost over the whole life beside the optimum, in a finite world that is known: it is solved for that."""
-        if self._real_mdp is None:
-            raise ValueError("The optimum of this world is not known. Give it: agent.history.regret(optimum).")
-        return self.history.regret(self._real_mdp.solve().average_reward)
-
-    @property
-    def compiled_world(self) -> str | None:
-        """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
-        return None if self._real_mdp is None else self._real_mdp.name or "a finite MDP"
-
     def check(self) -> list[Doubt]:
         """What is probably wrong: where the model is thin, and where it contradicts experience."""
         return [] if self.steps < FEWEST_STEPS else list(self._doubts())
 
     def _doubts(self) -> Iterator[Doubt]:
-        _counts, experience, _, plan = self._mind
-        actions = np.maximum(plan.actions, 0)
-        taken = np.maximum(self.visits[np.arange(self.num_states), actions], experience.entered == 0)
+        _, experience, _, plan = self._mind
+        taken = self.visits[np.arange(self.num_states), np.maximum(plan.actions, 0)]
         share = experience.entered / max(int(experience.entered.sum()), 1)
-        thin = (share > 0.0) & (taken < THIN)
+        thin = taken < THIN
+        thin &= share > 0.0
         if share[thin].sum() >= NOTABLE:
             state = int(np.where(thin, share, 0.0).argmax())
             yield Doubt(
@@ -293,16 +280,11 @@ class Planner(StatesAgent):
                 f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the "
                 "average reward and of the future is a guess there. Learn longer.",
             )
-        if self.config.memory is not None or math.isnan(
-            self.earned_reward
-        ):  # it forgets, or its rewards were not counted
-            return
+        if self.config.memory is not None or self.config.risk_level < 1.0 or math.isnan(self.earned_reward):
+            return  # it forgets, it promises something else than rewards, or they were not counted
         counted = self._counted_distribution
         promised = float(experience.sums[GAIN])
-        if (
-            self.config.risk_level == 1.0
-            and promised - self.earned_reward > ERRORS * counted.mean_error + APART * counted.std
-        ):
+        if promised - self.earned_reward > ERRORS * counted.mean_error + APART * counted.std:
             yield Doubt(
                 "average",
                 f"The present plan promises {promised:.4g} per step, but the planner earned {self.earned_reward:.4g} lately: it is "
