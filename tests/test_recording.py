@@ -199,3 +199,14 @@ def test_the_average_counts_the_offset():
     estimate.offset[0] = 0.25
     note(record, 1.0, estimate)
     assert History(record).average_reward.tolist() == [2.25]
+
+
+@pytest.mark.parametrize("optimum", [float("nan"), float("inf"), "0.4", None])
+def test_a_regret_is_beside_a_finite_number(optimum):
+    with pytest.raises(ValueError, match="optimum must be a finite number"):
+        perstep.QLearning("perstep/RedPillBluePill-v0", rule="d2").learn(10).history.regret(optimum)
+
+
+def test_the_regret_of_a_life_is_what_it_lost():
+    history = perstep.QLearning("perstep/RedPillBluePill-v0", rule="d2").learn(1_000).history
+    assert history.regret(-0.6) == pytest.approx(1_000 * (-0.6 - history.lifetime_reward))

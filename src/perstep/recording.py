@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from perstep.block_sums import BlockSums, add_up, no_block_sums
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined
+from perstep.config import number
 from perstep.rules import BLUE, ORANGE, average_reward
 from perstep.sketch import Sketch, no_sketch, take
 
@@ -144,6 +145,7 @@ class History:
 
     def regret(self, optimum: float) -> float:
         """What was lost over the whole life beside earning `optimum` at every step."""
+        optimum = number("optimum", optimum, -math.inf, above=True)
         return self.lifetime_steps * (optimum - self.lifetime_reward) if self.lifetime_steps else 0.0
 
     def plot(self, optimum: float | None = None, ax: Axes | None = None) -> Figure:

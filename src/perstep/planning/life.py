@@ -33,7 +33,7 @@ from perstep.planning.plan import FRESH, MOST_SWEEPS, TOLERANCE, improve
 from perstep.randomness import uniform
 from perstep.recording import note
 
-WORK_OF_A_STEP = 1_000  # entries: one or two microseconds
+WORK_OF_A_STEP = 1_000  # entries: about twenty microseconds
 FIRST_WORK = 1_000_000_000  # entries that may be read at once: five to thirty seconds, by the size of the world
 WORK_OF_A_DRAW = 20  # a random chance takes as long as reading so many entries
 
