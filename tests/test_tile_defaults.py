@@ -15,7 +15,6 @@ from perstep.randomness import make_generator
 from perstep.recording import new_record
 from perstep.tiles import TileCoder
 
-pytestmark = pytest.mark.defaults
 
 RULES = ("differential", "d2", "d3")
 AGENTS = (perstep.ActorCritic, perstep.TileQ)

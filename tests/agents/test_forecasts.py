@@ -20,7 +20,6 @@ def world(scale=1.0, shift=0.0):
     return FiniteMDP(transitions, rewards=scale * rng.normal(size=(3, 2, 3)) + shift)
 
 
-@pytest.mark.defaults
 def test_forecasts_of_a_default_agent_are_about_its_behaviour():
     mdp = garnet(10, 3, 3, seed=1)
     agent = perstep.QLearning(mdp, seed=2, epsilon=0.1).learn(400_000)
@@ -33,7 +32,6 @@ def test_forecasts_of_a_default_agent_are_about_its_behaviour():
         agent.forecast(10, 0)
 
 
-@pytest.mark.defaults
 def test_forecasts_follow_the_rewards():
     plain = perstep.QLearning(world(), seed=1).learn(20_000)
     other = perstep.QLearning(world(scale=4.0, shift=3.0), seed=1).learn(20_000)

@@ -182,7 +182,15 @@ def test_unknown_device():
 
 # ----------------------------------------------------------------------------------------------------------- known worlds
 
-SMALL = {"hidden": (16,), "replay_capacity": 1000, "epsilon": 0.1, "epsilon_steps": 1000, "threads": 1, "device": "cpu"}
+SMALL = {
+    "preset": "paper",
+    "hidden": (16,),
+    "replay_capacity": 1000,
+    "epsilon": 0.1,
+    "epsilon_steps": 1000,
+    "threads": 1,
+    "device": "cpu",
+}
 
 
 def greedy_gain(agent, mdp):
@@ -251,9 +259,8 @@ def test_batch_mean_tracks_quantiles_of_batch_means():
 
 
 def cartpole(**settings):
-    return perstep.DeepQ(
-        "CartPole-v1", **{"num_quantiles": 5, "hidden": (16,), "replay_capacity": 500, "threads": 1, **settings}
-    )
+    small = {"num_quantiles": 5, "hidden": (16,), "replay_capacity": 500, "learning_starts": 100, "threads": 1}
+    return perstep.DeepQ("CartPole-v1", **{**small, **settings})
 
 
 @pytest.mark.parametrize("rule", RULES)
