@@ -12,7 +12,6 @@ from perstep.algorithms import ALGORITHMS, LEARNERS
 from perstep.config import DeepQConfig
 from perstep.environments import access_control, garnet, two_loop
 
-
 RULES = ("differential", "d2", "d3")
 
 

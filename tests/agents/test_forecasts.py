@@ -44,7 +44,7 @@ def test_forecasts_follow_the_rewards():
 @pytest.mark.parametrize("rule", ["differential", "d2", "d3"])
 def test_forecasting_changes_nothing_else_and_resumes_to_the_bit(tmp_path, rule):
     settings = {"rule": rule, "num_quantiles": 5, "seed": 3}
-    without = perstep.QLearning(world(), **settings).learn(3000)
+    without = perstep.QLearning(world(), forecast=False, **settings).learn(3000)
     whole = perstep.QLearning(world(), forecast=True, **settings).learn(3000)
     np.testing.assert_array_equal(without.all_action_values, whole.all_action_values)
     np.testing.assert_array_equal(without.reward_quantiles, whole.reward_quantiles)
@@ -57,7 +57,7 @@ def test_forecasting_changes_nothing_else_and_resumes_to_the_bit(tmp_path, rule)
 def test_files_of_agents_without_forecasts_hold_no_sums(tmp_path):
     from perstep import storage
 
-    perstep.QLearning(world(), seed=1).learn(10).save(tmp_path / "plain.safetensors")
+    perstep.QLearning(world(), forecast=False, seed=1).learn(10).save(tmp_path / "plain.safetensors")
     arrays, _ = storage.read(tmp_path / "plain.safetensors")
     assert not [name for name in arrays if name.startswith("block_sums")]
 
@@ -95,7 +95,7 @@ def test_tiles_forecast_what_they_earn_of_late(tmp_path):
 
 
 def test_what_is_refused():
-    silent = perstep.QLearning(world(), seed=1).learn(10)
+    silent = perstep.QLearning(world(), forecast=False, seed=1).learn(10)
     with pytest.raises(ValueError, match="the setting forecast=True"):
         silent.forecast(10)
     agent = perstep.QLearning(world(), forecast=True, seed=1)

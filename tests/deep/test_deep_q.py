@@ -285,7 +285,7 @@ def test_updates_begin_and_recur_as_told():
 
 
 def test_epsilon_falls_in_a_straight_line():
-    agent = cartpole(initial_epsilon=0.9, epsilon=0.1, epsilon_steps=80)
+    agent = cartpole(initial_epsilon=0.9, epsilon=0.1, epsilon_steps=80, preset="paper")
     assert [round(agent.learn(count).epsilon, 9) for count in (0, 20, 60, 5)] == [0.9, 0.7, 0.1, 0.1]
 
 
@@ -325,7 +325,9 @@ def test_a_stack_that_was_flattened_is_none():
 
 def test_learning_starts_also_where_episodes_are_cut_short():
     env = gymnasium.make("CartPole-v1", max_episode_steps=3)
-    agent = perstep.DeepQ(env, replay_capacity=100, learning_starts=100, batch_size=8, hidden=(4,)).learn(200)
+    agent = perstep.DeepQ(
+        env, replay_capacity=100, learning_starts=100, batch_size=8, hidden=(4,), preset="paper"
+    ).learn(200)
     assert agent.updates == 26
 
 
