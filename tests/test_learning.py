@@ -210,9 +210,9 @@ def test_episodic_worlds_of_gymnasium_reach_the_optimal_gain(world, rule):
     mdp = perstep.FiniteMDP.from_gymnasium(world)
     best = mdp.solve().average_reward
     more = differential if rule == "differential" else offset
-    agent = perstep.QLearning(gymnasium.make(world), rule=rule, **settings, **more, preset="paper").learn(
-        steps, progress=False
-    )
+    # Cliff walking is learnt in the plain loop of Gymnasium, the others as tables in compiled code.
+    env = gymnasium.make(world) if world == "CliffWalking-v1" else mdp
+    agent = perstep.QLearning(env, rule=rule, **settings, **more, preset="paper").learn(steps, progress=False)
     gain = mdp.evaluate(agent.policy(deterministic=True), start=mdp.initial).average_reward
     assert gain >= best - 0.05 * abs(best)
 
