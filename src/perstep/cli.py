@@ -401,7 +401,7 @@ class ReproduceFlags(StudyFlags):
 
     parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
     """Experiments: redpill, pendulum, theory (these three by default), minatar, minatar-tuning, atari,
-    atari-figure-4, atari-short, defaults, continuing, continuing-tuned."""
+    atari-figure-4, atari-short."""
     scale: Literal["smoke", "small", "paper"] = "small"
     """smoke: a quick test that everything runs; small: takes minutes; paper: the settings of the paper."""
     tuned_only: bool = False
