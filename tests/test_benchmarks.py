@@ -77,8 +77,8 @@ def test_every_registered_world_of_operations_is_in_it() -> None:
     names = {title.lower().replace(" ", "").replace("-", "") for title in continuing.WORLDS}
     finite = {
         name.removeprefix("perstep/").removesuffix("-v0").lower()
-        for name, (_, settings) in REGISTERED.items()
-        if "world" in settings
+        for name, world in REGISTERED.items()
+        if "world" in world.settings
     }
     # The paper's, one that all learners solve, and one that only exploration solves, as RiverSwim and the long chain.
     assert finite - names == {"redpillbluepill", "twoloop", "sixarms"}
@@ -116,7 +116,7 @@ def test_a_baseline_gets_its_best_step_size(monkeypatch: pytest.MonkeyPatch) -> 
 def test_every_registered_world_of_motion_is_in_it() -> None:
     games = ("perstep/MinAtar-", "perstep/Atari-")
     numbers = {
-        name for name, (_, settings) in REGISTERED.items() if "world" not in settings and not name.startswith(games)
+        name for name, world in REGISTERED.items() if "world" not in world.settings and not name.startswith(games)
     }
     assert {world.id for world in continuing_tiles.WORLDS.values()} == numbers
 
