@@ -7,11 +7,6 @@ import signal
 import pytest
 from hypothesis import settings
 
-import perstep.presets
-
-# Most tests are about the paper's algorithms and name only what matters to them: agents then begin from its settings.
-perstep.presets.DEFAULT = "paper"
-
 os.environ.setdefault("MPLBACKEND", "Agg")  # figures are drawn without a screen
 
 # The first call of a compiled function takes seconds, and no test depends on wall time.
@@ -44,13 +39,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
         if WITHOUT_TORCH and ("needs PyTorch" in str(error) or error.name == "torch"):
             pytest.skip("This test needs PyTorch, which is not installed.")
         raise
-
-
-@pytest.fixture(autouse=True)
-def preset(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of the defaults that people get are marked with `defaults`."""
-    if request.node.get_closest_marker("defaults") is not None:
-        monkeypatch.setattr("perstep.presets.DEFAULT", "steady")
 
 
 @pytest.fixture

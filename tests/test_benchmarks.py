@@ -84,7 +84,6 @@ def test_every_registered_world_of_operations_is_in_it() -> None:
     assert finite - names == {"redpillbluepill", "twoloop", "sixarms"}
 
 
-@pytest.mark.defaults
 def test_scores_are_between_random_and_optimal() -> None:
     rows = pl.DataFrame(
         continuing.measure_world("Recycling robot", Effort(steps=3000, runs=1)), infer_schema_length=None
@@ -137,7 +136,6 @@ def test_rules_earn_what_is_known(title: str, earned: float, within: float) -> N
     assert continuing_tiles.earned(continuing_tiles.WORLDS[title]) == pytest.approx(earned, abs=within)
 
 
-@pytest.mark.defaults
 def test_scores_on_tiles_are_0_for_random_actions_and_1_for_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(continuing_tiles, "RANDOM_STEPS", 200_000)
     monkeypatch.setattr(continuing_tiles, "EVALUATION", 2_000)

@@ -40,7 +40,6 @@ def links(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if examples(text)])
 @pytest.mark.filterwarnings("default::UserWarning")  # perstep's own advice to readers, such as that of tiles
-@pytest.mark.defaults
 def test_python_runs_and_prints_what_is_written_under_it(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

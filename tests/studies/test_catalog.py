@@ -56,7 +56,7 @@ def test_every_configuration_has_a_name_of_its_own_and_settings_that_its_algorit
     assert len(set(names)) == len(names)
     assert not any("/" in name for name in names)
     for setting in study.settings:
-        ALGORITHMS[study.algorithm].config.of({"rule": study.rule.name, **study.fixed, **setting})
+        ALGORITHMS[study.algorithm].config.of({"preset": "paper", "rule": study.rule.name, **study.fixed, **setting})
 
 
 @EVERY
