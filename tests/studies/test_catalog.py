@@ -16,10 +16,14 @@ from perstep.studies.catalog import (
     PENDULUM,
     REDPILL,
     SCALES,
-    STUDIES,
     scale_named,
 )
 from perstep.studies.study import setting_name
+
+STUDIES = {
+    study.name: study
+    for study in (*REDPILL, *PENDULUM, *ATARI, *ATARI_FIGURE_4, *MINATAR, *MINATAR_TUNING, *ATARI_SHORT)
+}
 
 EVERY = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 
