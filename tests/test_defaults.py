@@ -163,13 +163,25 @@ def test_a_preset_gives_way_to_what_is_named():
         perstep.QLearning(two_loop(), preset="papre")
 
 
+class Levers(gymnasium.Env):
+    """One state and two actions, of which the second becomes the better one after 20,000 steps."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(2)
+    steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        self.steps += 1
+        return 0, (1.0, 0.0 if self.steps <= 20_000 else 30.0)[action], False, False, {}
+
+
 def test_a_world_that_changes_is_followed():
-    """Two worlds one after the other, in which the other action is the better one."""
-    agent = perstep.QLearning(perstep.FiniteMDP(np.ones((1, 2, 1)), [[1.0, 0.0]]), preset="changing", seed=1)
+    agent = perstep.QLearning(Levers(), preset="changing", seed=1)
     agent.learn(20_000)
     assert agent.policy(deterministic=True)[0, 0] == 1.0
-    other = perstep.FiniteMDP(np.ones((1, 2, 1)), [[1.0, 30.0]])
-    agent._opened = type(agent._opened)(mdp=other)
     agent.learn(20_000)
     assert agent.policy(deterministic=True)[0, 1] == 1.0
     assert agent.average_reward == pytest.approx(30.0, abs=1.5)

@@ -136,8 +136,9 @@ def test_learning_in_pieces_is_learning_at_once(name, pieces):
     for piece in pieces:
         parts.learn(piece)
     assert parts.steps == whole.steps
+    for agent in (parts, whole):
+        agent.learn(20)  # with the same random numbers
     assert parts.reward_quantiles.tolist() == whole.reward_quantiles.tolist()
-    assert parts._generator.tolist() == whole._generator.tolist()
     found, expected = (agent.learn(0, snapshot_at=[agent.steps]).snapshots[0].values for agent in (parts, whole))
     assert found.tobytes() == expected.tobytes()
 
