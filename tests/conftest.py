@@ -15,16 +15,23 @@ settings.load_profile("perstep")
 
 
 # Files whose tests are few and long. With one file at a time for each process, the last ones must be short, or one core waits.
+# The first two compile what the others then find compiled: tables in one process, and tiles in the other.
 LONG_FILES = (
-    "studies/test_engines.py", "test_docs.py", "test_recipe.py", "test_learning.py", "deep/test_defaults.py",
-    "test_reproduction.py", "studies/test_run_checkpoints.py", "test_tile_defaults.py", "deep/test_saving.py", "test_training.py",
+    "test_learning.py", "test_tile_defaults.py", "studies/test_engines.py", "test_docs.py", "test_recipe.py",
+    "deep/test_defaults.py", "test_reproduction.py", "studies/test_run_checkpoints.py", "deep/test_saving.py", "test_training.py",
     "test_benchmarks.py", "studies/test_theory.py", "test_determinism.py", "test_horizon.py",
 )  # fmt: skip
 
 
+def place(item: pytest.Item) -> int:
+    """Of the file of a test in the list of long ones; behind it for all others."""
+    path = item.path.as_posix()
+    return next((i for i, name in enumerate(LONG_FILES) if path.endswith("/" + name)), len(LONG_FILES))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; the others as they were."""
-    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG_FILES))
+    """Long files first, in their order; the others as they were."""
+    items.sort(key=place)
 
 
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
