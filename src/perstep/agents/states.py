@@ -19,6 +19,7 @@ from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import count
 from perstep.environments.mdp import FiniteMDP
+from perstep.environments.names import Names
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.interaction import finite_worlds
 from perstep.interaction.sampling import stretches
@@ -91,7 +92,12 @@ class StatesAgent(Agent):
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
-        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
+        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect.
+
+        An observation is what the world gives, and an action what it takes. In a Gymnasium environment, also in one with a
+        `FiniteMDP` inside, these are Gymnasium's numbers. An agent that was given a `FiniteMDP` with names takes and returns these:
+        the name of a state, and that of an action (where no name is a number, numbers of states will also do).
+        """
         numbers = self._states.number(observation)
         rows = self._allowed_chances(numbers.ravel(), deterministic)  # (batch, A)
         if deterministic:
@@ -113,9 +119,17 @@ class StatesAgent(Agent):
         policy = self.policy(deterministic)
         return lambda observation: self._actions.point(int(draw(policy[self._states.one(observation)], generator)))
 
+    @property
+    def _names(self) -> Names:
+        """What states and actions are called in the world that was given: in a `FiniteMDP` by their names, and in a Gymnasium
+        environment by Gymnasium's numbers, also where a `FiniteMDP` is inside."""
+        assert self._real_mdp is not None
+        numbered = Names(range(self._real_mdp.num_states), range(self._real_mdp.num_actions))
+        return numbered if self._opened.numbered else self._real_mdp.names
+
     def _numberings(self) -> tuple[Numbering, Numbering]:
         if self._real_mdp is not None:
-            return Numbering.named(self._real_mdp.states), Numbering.named(self._real_mdp.actions)
+            return Numbering.named(self._names.of_states), Numbering.named(self._names.of_actions)
         if (absent := self._opened.absent) is not None:
             return Numbering.from_json(absent.spaces["states"]), Numbering.from_json(absent.spaces["actions"])
         env = self._opened.env
