@@ -51,37 +51,6 @@ EXTRAS = {
     "torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray", "optuna": "search",
     "wandb": "wandb",
 }  # fmt: skip
-WORLDS = {
-    "perstep/RedPillBluePill-v0": "two states: steady rewards, or bimodal ones that are better on average (the paper's first)",
-    "perstep/TwoLoop-v0": "nine states in two loops: the larger reward takes more steps",
-    "perstep/AccessControl-v0": "ten servers and customers of four priorities: which customers to reject",
-    "perstep/AdmissionControl-v0": "a queue with holding costs that may reject customers",
-    "perstep/ServiceQueue-v0": "the service rate of a queue with holding costs",
-    "perstep/TandemQueue-v0": "the first of two queues in a row",
-    "perstep/Routing-v0": "a dispatcher before a fast and a slow server",
-    "perstep/CrissCross-v0": "three classes of customers, two servers: whom to serve first",
-    "perstep/Inventory-v0": "order stock at a fixed cost per order, with lost sales",
-    "perstep/MultiItemInventory-v0": "items that share the cost of an order",
-    "perstep/PerishableStock-v0": "order stock that spoils after three days",
-    "perstep/Maintenance-v0": "run, repair or replace a machine",
-    "perstep/RecyclingRobot-v0": "search, wait or recharge",
-    "perstep/RiverSwim-v0": "swim up a river: random actions almost never reach the large reward",
-    "perstep/LongChain-v0": "every step looks like a loss until the end of the chain is found",
-    "perstep/SixArms-v0": "the best arm pays 6000 per step, and the way to it takes a hundred",
-    "perstep/Catch-v0": "balls fall one after the other, and a paddle catches them",
-    "perstep/CartPole-v0": "a pole that stands up again after a fall, which costs 10",
-    "perstep/MountainCar-v0": "a car that begins again at the top, which earns 100",
-    "perstep/Acrobot-v0": "an acrobot that begins again at the top, which earns 100",
-    "perstep/InvertedPendulum-v0": "keep a rod upright (the paper's second)",
-    "perstep/PendulumSwingUp-v0": "swing the rod up with a motor that is too weak to lift it directly",
-    "perstep/Autoscaling-v0": "how many servers to run for a demand that changes over the day",
-    "perstep/Atari-v0": "a game of the Arcade Learning Environment, also as ALE/Breakout-v5 (the paper's third)",
-    "perstep/MinAtar-Asterix-v0": "collect treasure, avoid enemies; MinAtar's games are small versions of Atari games",
-    "perstep/MinAtar-Breakout-v0": "break bricks with a ball",
-    "perstep/MinAtar-Freeway-v0": "cross the road",
-    "perstep/MinAtar-Seaquest-v0": "rescue divers before the oxygen runs out",
-    "perstep/MinAtar-SpaceInvaders-v0": "shoot the aliens before they land",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,19 +134,16 @@ def show_list(words: list[str]) -> int:
     """`perstep list`."""
     if words and words[0] not in ("-h", "--help"):
         raise ValueError(f"perstep list takes no arguments, got {words[0]!r}.")
-    import gymnasium
     from rich.console import Console
 
-    import perstep.environments
     from perstep.algorithms import ALGORITHMS
+    from perstep.registration import WORLDS
     from perstep.run_view import table
 
-    perstep.environments.register()
-    names = sorted(name for name in gymnasium.registry if name.startswith("perstep/"))
     rows = [(row.name, row.rule, row.learner.agent, row.source) for row in ALGORITHMS.values()]
     console = Console()
     console.print(table(["algorithm", "rule", "agent", "source"], rows))
-    console.print(table(["world", ""], [(name, WORLDS.get(name, "")) for name in names]))
+    console.print(table(["world", ""], [(name, world.description) for name, world in sorted(WORLDS.items())]))
     console.print(
         "[dim]The id of any other Gymnasium environment works too. Settings: perstep train ALGORITHM --help\n"
         "On tiles the default bootstrap is that of Sarsa, also for …-tile-q; --bootstrap greedy is Q-learning.[/]"

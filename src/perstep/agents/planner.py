@@ -94,6 +94,7 @@ class Planner(StatesAgent):
     """
 
     Config = PlannerConfig
+    _finite = ("counts.", "experience.", "plan.")
     config: Any
     _mind: Any  # counts, experience, draw and plan
 

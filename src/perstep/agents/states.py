@@ -19,7 +19,6 @@ from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import count
 from perstep.environments.mdp import FiniteMDP
-from perstep.environments.names import Names
 from perstep.environments.spaces import Numbering, discrete_actions, numbering
 from perstep.interaction import finite_worlds
 from perstep.interaction.sampling import stretches
@@ -119,17 +118,10 @@ class StatesAgent(Agent):
         policy = self.policy(deterministic)
         return lambda observation: self._actions.point(int(draw(policy[self._states.one(observation)], generator)))
 
-    @property
-    def _names(self) -> Names:
-        """What states and actions are called in the world that was given: in a `FiniteMDP` by their names, and in a Gymnasium
-        environment by Gymnasium's numbers, also where a `FiniteMDP` is inside."""
-        assert self._real_mdp is not None
-        numbered = Names(range(self._real_mdp.num_states), range(self._real_mdp.num_actions))
-        return numbered if self._opened.numbered else self._real_mdp.names
-
     def _numberings(self) -> tuple[Numbering, Numbering]:
         if self._real_mdp is not None:
-            return Numbering.named(self._names.of_states), Numbering.named(self._names.of_actions)
+            names = self._opened.names
+            return Numbering.named(names.of_states), Numbering.named(names.of_actions)
         if (absent := self._opened.absent) is not None:
             return Numbering.from_json(absent.spaces["states"]), Numbering.from_json(absent.spaces["actions"])
         env = self._opened.env

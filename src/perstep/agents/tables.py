@@ -192,7 +192,7 @@ class TDLearning(TabularAgent):
         super().__init__(env, TDLearningConfig.of(settings))
         given: Any = policy
         if self.mdp is not None:
-            given = self._names.policy(policy)
+            given = self._opened.names.policy(policy)
         elif callable(policy):
             given = lambda state: policy(self._states.point(state))  # noqa: E731
         self._policy = policy_probabilities(given, self.num_states, self.num_actions)

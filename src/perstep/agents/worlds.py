@@ -23,6 +23,7 @@ from perstep.environments.atari import game_of, games
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.motion import Motion, compiled_world
+from perstep.environments.names import Names
 from perstep.environments.spaces import composed_space, flattened, space_from_json
 from perstep.environments.world_state import FOLLOWING, WATCHING, kind, kinds, restore, snapshot, time_limit
 from perstep.errors import UnknownName
@@ -74,6 +75,13 @@ class Opened:
     absent: Absent | None = None
     numbered: bool = False
     """Whether the finite MDP was given inside a Gymnasium environment, whose observations and actions are numbers."""
+
+    @property
+    def names(self) -> Names:
+        """What the states and actions of the finite MDP are called in the world that was given: in a `FiniteMDP` by their names,
+        and in a Gymnasium environment by Gymnasium's numbers."""
+        assert self.mdp is not None
+        return Names(range(self.mdp.num_states), range(self.mdp.num_actions)) if self.numbered else self.mdp.names
 
     @property
     def composed(self) -> Any:
