@@ -225,7 +225,7 @@ def write_table(path: str | os.PathLike[str], frame: polars.DataFrame) -> None:
 
 
 def read_table(path: str | os.PathLike[str]) -> polars.DataFrame:
-    """The table in a Parquet file; BadFile if the file is damaged.
+    """The table in a Parquet file; BadFile if the file is damaged, as far as a table without a checksum tells.
 
     The path is that of one file: polars takes some characters of a path for a pattern.
     """

@@ -88,10 +88,11 @@ def test_what_is_solved_may_be_evaluated() -> None:
     assert reward_of(mdp, solution) == reward_of(mdp, solution.policy) == best
     assert reward_of(mdp, mdp.policy_frame(solution)) == reward_of(mdp, mdp.policy_frame(solution.policy)) == best
     assert reward_of(mdp, [mdp.actions[a] for a in solution.policy]) == best
-    assert all(reward_of(mdp, one.policy) == one.average_reward for one in mdp.frontier([0.5, 1.0]).solutions)
+    for one in mdp.frontier([0.5, 1.0]).solutions:
+        assert reward_of(mdp, one.policy) == pytest.approx(one.average_reward)
     rules = mdp.replace(heuristics={"first": np.zeros(3, int)})
     assert reward_of(rules, rules.heuristics["first"]) == reward_of(mdp, [2, 2, 2])
-    assert type(crews(None).solve().policy) is type(crews("abc").solve().policy) is np.ndarray
+    assert type(crews(None).solve().policy) is type(crews(tuple("abc")).solve().policy) is np.ndarray
 
 
 def test_a_number_that_names_a_state_is_that_state() -> None:
@@ -231,8 +232,10 @@ def test_a_forecast_of_a_planner_begins_where_it_is_told() -> None:
     mdp = crews((2, 0, 1), (2, 0, 1))
     planner = perstep.Planner(mdp, seed=0).learn(3_000)
     exact = planner.mdp.evaluate(planner.policy(deterministic=True), start=planner.mdp.initial)
-    assert planner.forecast(1, 2).mean == pytest.approx(exact.forecast(1, start=2).mean)
-    assert planner.forecast(1).mean in [pytest.approx(exact.forecast(1, start=name).mean) for name in mdp.states]
+    known = [name for name, value in zip(mdp.states, exact.state_values, strict=True) if not np.isnan(value)]
+    assert len(known) >= 2
+    for name in known:
+        assert planner.forecast(1, name).mean == pytest.approx(exact.forecast(1, start=name).mean)
 
 
 def test_a_network_speaks_the_language_of_its_world() -> None:
