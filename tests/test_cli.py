@@ -265,7 +265,6 @@ def test_missing_library_names_its_extra(capsys: pytest.CaptureFixture[str], mon
 # Learning --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.defaults
 def test_train_evaluate_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "runs" / "a"
     words = ["train", "d2-q", RED_PILL, "--num-quantiles", "10", "--out", str(folder)]

@@ -12,8 +12,6 @@ from perstep.algorithms import ALGORITHMS, LEARNERS
 from perstep.config import DeepQConfig
 from perstep.environments import access_control, garnet, two_loop
 
-pytestmark = pytest.mark.defaults
-
 RULES = ("differential", "d2", "d3")
 
 

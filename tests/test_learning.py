@@ -67,7 +67,7 @@ def test_red_pill_stays_in_the_blue_world(red_pill, rule):
 def test_two_loop_takes_the_better_loop(rule, settings):
     mdp = two_loop()
     best = mdp.solve().average_reward
-    agents = [perstep.QLearning(mdp, rule=rule, seed=seed, **settings) for seed in range(4)]
+    agents = [perstep.QLearning(mdp, rule=rule, seed=seed, **settings, preset="paper") for seed in range(4)]
     for agent in perstep.learn_together(agents, 200_000):
         assert greedy_gain(mdp, agent) == pytest.approx(best)
 
@@ -82,7 +82,9 @@ def test_two_loop_takes_the_better_loop(rule, settings):
 def test_access_control_is_near_its_optimum(settings):
     mdp = access_control()
     assert mdp.solve().average_reward == pytest.approx(2.7432, abs=1e-4)
-    agents = [perstep.QLearning(mdp, step_size=0.025, epsilon=0.1, seed=seed, **settings) for seed in range(4)]
+    agents = [
+        perstep.QLearning(mdp, step_size=0.025, epsilon=0.1, seed=seed, **settings, preset="paper") for seed in range(4)
+    ]
     for agent in perstep.learn_together(agents, 4_000_000):
         assert greedy_gain(mdp, agent) >= 2.72
         assert abs(agent.all_action_values.mean()) < 20
@@ -91,7 +93,10 @@ def test_access_control_is_near_its_optimum(settings):
 def test_access_control_as_printed_drifts():
     """As printed, d2's values grow without end by α(r̄* − R̄) a visit, and those visited rarely lag and bend the policy."""
     mdp = access_control()
-    agents = [perstep.QLearning(mdp, rule="d2", reward_ratio=1.0, step_size=0.025, seed=seed) for seed in range(2)]
+    agents = [
+        perstep.QLearning(mdp, rule="d2", reward_ratio=1.0, step_size=0.025, seed=seed, preset="paper")
+        for seed in range(2)
+    ]
     perstep.learn_together(agents, 2_000_000)
     halfway = [agent.all_action_values.mean() for agent in agents]
     perstep.learn_together(agents, 2_000_000)
@@ -124,7 +129,7 @@ def test_td_errors_fall_with_the_steps(world, settings):
     policy = np.full((mdp.num_states, mdp.num_actions), 1 / mdp.num_actions)
     step_size = perstep.Decay(0.5, 0.8)
     agents = [
-        perstep.TDLearning(mdp, policy, step_size=step_size, num_quantiles=10, seed=seed, **settings)
+        perstep.TDLearning(mdp, policy, step_size=step_size, num_quantiles=10, seed=seed, **settings, preset="paper")
         for seed in range(8)
     ]
     errors, done = [], 0
@@ -147,7 +152,7 @@ def test_td_without_the_offset_drifts_as_predicted(m):
     exact = mdp.evaluate(policy)
     bias = exact.average_reward - exact.reward_distribution.quantile(levels(m)).mean()
     agents = [
-        perstep.TDLearning(mdp, policy, step_size=alpha, reward_ratio=0.05, num_quantiles=m, seed=seed)
+        perstep.TDLearning(mdp, policy, step_size=alpha, reward_ratio=0.05, num_quantiles=m, seed=seed, preset="paper")
         for seed in range(8)
     ]
     perstep.learn_together(agents, 100_000)
@@ -161,7 +166,8 @@ def test_td_of_d3_finds_the_mean_and_the_quantiles_of_the_reward():
     mdp, policy = red_pill_blue_pill(), np.full((2, 2), 0.5)
     exact = mdp.evaluate(policy)
     agents = [
-        perstep.TDLearning(mdp, policy, rule="d3", step_size=2e-3, num_quantiles=10, seed=seed) for seed in range(8)
+        perstep.TDLearning(mdp, policy, rule="d3", step_size=2e-3, num_quantiles=10, seed=seed, preset="paper")
+        for seed in range(8)
     ]
     perstep.learn_together(agents, 300_000)
     learnt = np.mean([agent.reward_quantiles for agent in agents], axis=0)
@@ -201,7 +207,9 @@ def test_episodic_worlds_of_gymnasium_reach_the_optimal_gain(world, rule):
     mdp = perstep.FiniteMDP.from_gymnasium(world)
     best = mdp.solve().average_reward
     more = differential if rule == "differential" else offset
-    agent = perstep.QLearning(gymnasium.make(world), rule=rule, **settings, **more).learn(steps, progress=False)
+    agent = perstep.QLearning(gymnasium.make(world), rule=rule, **settings, **more, preset="paper").learn(
+        steps, progress=False
+    )
     gain = mdp.evaluate(agent.policy(deterministic=True), start=mdp.initial).average_reward
     assert gain >= best - 0.05 * abs(best)
 
@@ -209,6 +217,8 @@ def test_episodic_worlds_of_gymnasium_reach_the_optimal_gain(world, rule):
 def test_tools_of_stable_baselines3_take_our_agents():
     evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    agent = perstep.QLearning(env, rule="differential", step_size=0.1, reward_ratio=0.05).learn(20_000, progress=False)
+    agent = perstep.QLearning(env, rule="differential", step_size=0.1, reward_ratio=0.05, preset="paper").learn(
+        20_000, progress=False
+    )
     mean, _ = evaluation.evaluate_policy(agent, gymnasium.make("FrozenLake-v1", is_slippery=False), 10, warn=False)
     assert mean == 1.0

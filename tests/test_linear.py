@@ -153,7 +153,9 @@ def test_one_hot_tiles_find_the_values_of_the_table(rule, settings):
     mdp = red_pill_blue_pill()
     exact = mdp.evaluate(np.full((2, 2), 0.5))
     shape = {"tilings": 1, "tiles": 2, "policy_ratio": 0.0, "step_size": perstep.Decay(0.5, 0.7)}
-    agent = perstep.ActorCritic(States(mdp), rule=rule, **shape, **settings).learn(60_000, progress=False)
+    agent = perstep.ActorCritic(States(mdp), rule=rule, **shape, **settings, preset="paper").learn(
+        60_000, progress=False
+    )
     assert agent.tiles.num_features == 2
     assert agent.average_reward == pytest.approx(exact.average_reward, abs=0.02)
     values = np.array([agent.state_value([0.5]), agent.state_value([1.5])])
@@ -164,7 +166,7 @@ def test_one_hot_tiles_find_the_values_of_the_table(rule, settings):
 def test_one_hot_tiles_find_the_policy_of_the_table():
     mdp = red_pill_blue_pill()
     settings = {"rule": "d2", "tilings": 1, "tiles": 2, "policy_ratio": 1.0, "step_size": 0.02, "offset_ratio": 0.5}
-    agent = perstep.ActorCritic(States(mdp), **settings).learn(60_000, progress=False)
+    agent = perstep.ActorCritic(States(mdp), **settings, preset="paper").learn(60_000, progress=False)
     assert mdp.solve().policy.tolist() == [agent.predict([0.5])[0], agent.predict([1.5])[0]]
 
 
@@ -208,6 +210,7 @@ def test_cart_pole_is_kept_up():
         reset_cost=100.0,
         step_size=0.01,
         policy_ratio=0.5,
+        preset="paper",
     )
     with pytest.warns(UserWarning, match="outside the bounds"):
         agent.learn(150_000, progress=False)

@@ -15,8 +15,6 @@ from perstep.randomness import make_generator
 from perstep.recording import new_record
 from perstep.tiles import TileCoder
 
-pytestmark = pytest.mark.defaults
-
 RULES = ("differential", "d2", "d3")
 AGENTS = (perstep.ActorCritic, perstep.TileQ)
 CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)

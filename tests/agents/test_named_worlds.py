@@ -12,8 +12,6 @@ import perstep
 from perstep.agents import worlds
 from perstep.environments import FiniteMDP
 
-pytestmark = pytest.mark.defaults
-
 
 class Machine(NamedTuple):
     wear: int

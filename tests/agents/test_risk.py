@@ -11,7 +11,6 @@ from perstep.environments import garnet, red_pill_blue_pill
 TAU = 0.25
 
 
-@pytest.mark.defaults
 def test_rewards_of_another_scale_give_the_same_policy():
     def made(scale, shift):
         plain = garnet(5, 2, 3, seed=2)
@@ -25,7 +24,6 @@ def test_rewards_of_another_scale_give_the_same_policy():
     assert other.objective == 1024.0 * plain.objective
 
 
-@pytest.mark.defaults
 def test_one_target_from_the_quantiles(tmp_path):
     """It finds a policy that suits its own target. The rewards that are shown stay as they are."""
     settings = {"risk_level": 0.25, "rule": "d2", "seed": 1}

@@ -25,7 +25,7 @@ SHORT = {
     "epsilon_steps": 100,
     "threads": 1,
 }
-SHORT |= {"device": "cpu"}
+SHORT |= {"device": "cpu", "hidden": (16,)}
 
 GO_ON = """
 import sys, torch, perstep
@@ -150,7 +150,7 @@ def test_another_game_is_blamed_on_the_world_that_was_given(tmp_path):
 
 def test_a_file_of_another_network_is_refused(tmp_path):
     path = tmp_path / "agent"
-    perstep.DeepQ("CartPole-v1", **SHORT, hidden=(8,)).learn(50).save(path)
+    perstep.DeepQ("CartPole-v1", **{**SHORT, "hidden": (8,)}).learn(50).save(path)
     arrays, metadata = storage.read(path)
     storage.write(path, arrays, {**metadata, "config": {**metadata["config"], "hidden": [9]}})
     with pytest.raises(
@@ -209,7 +209,7 @@ HOSTILE = {
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
     path = tmp_path_factory.mktemp("lake") / "agent"
-    perstep.DeepQ("FrozenLake-v1", **SHORT, hidden=(8,)).learn(50).save(path)
+    perstep.DeepQ("FrozenLake-v1", **{**SHORT, "hidden": (8,)}).learn(50).save(path)
     return storage.read(path)
 
 

@@ -35,7 +35,7 @@ from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.spaces import space_to_json
 from perstep.forecast import Forecast
-from perstep.habits import EVALUATE_ARGUMENTS, LEARN_ARGUMENTS, METHODS
+from perstep.habits import instead_of
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.masses import MOST_DOUBLINGS, is_outgrown
@@ -228,7 +228,7 @@ class Agent(ABC):
         copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
         """
         for name in elsewhere:
-            raise TypeError(f"learn has no argument {name!r}. {LEARN_ARGUMENTS.get(name, 'See help(agent.learn).')}")
+            raise TypeError(f"learn has no argument {name!r}. {instead_of(name) or 'See help(agent.learn).'}")
         with _alone(self):
             self._learn(whole("num_steps", num_steps, 0), progress, callbacks_of(callback), snapshot_at)
         if not self.may_diverge and (found := self.check()):
@@ -447,7 +447,7 @@ class Agent(ABC):
 
         def __getattr__(self, name: str) -> Never:
             """Only for what an agent has not got: the sentence for a name of another library."""
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}. {METHODS.get(name, '')}".rstrip())
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}. {instead_of(name)}".rstrip())
 
     def evaluate(
         self, num_steps: float | None = None, deterministic: bool = False, seed: int | None = None, **elsewhere: Never
@@ -459,7 +459,7 @@ class Agent(ABC):
         world is used, and learning then goes on from a fresh reset.
         """
         for name in elsewhere:
-            hint = EVALUATE_ARGUMENTS.get(name, "See help(agent.evaluate).")
+            hint = instead_of(name) or "See help(agent.evaluate)."
             raise TypeError(f"evaluate has no argument {name!r}. {hint}")
         num_steps = whole("num_steps", num_steps, 1, LONGEST_EVALUATION)
         seed = None if seed is None else count("seed", seed, 0)

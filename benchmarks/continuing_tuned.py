@@ -1,27 +1,30 @@
-"""The algorithms on tables in the finite continuing worlds, each with the best setting of a small grid for each world."""
+"""The algorithms on tables in the finite continuing worlds, each with the best setting of a small grid for each world.
+
+python benchmarks/continuing_tuned.py [--scale smoke|small|paper] [--out FOLDER] [--show]
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import continuing
 import numpy as np
 import polars as pl
+from continuing import BASELINES, OURS, WORLDS, scores_and_means, summary
+from matplotlib.figure import Figure
+from scores import ends, exactly, file_name, measurements, run, tables
 
 from perstep.agents import make_agent
 from perstep.agents.agent import Diverged
 from perstep.environments import FiniteMDP
 from perstep.schedules import Decay
-from perstep.studies import continuing
-from perstep.studies.continuing import BASELINES, OURS, WORLDS
-from perstep.studies.defaults import exactly
-from perstep.studies.study import Scale
-from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, measure_missing, table
+from perstep.studies.measurement import Effort, Row
 
 Setting = Mapping[str, Any]
 
@@ -58,11 +61,10 @@ def settings(row: Setting) -> dict[str, Any]:
     return dict(row)
 
 
-def greedy_score(name: str, mdp: FiniteMDP, row: Setting, seed: int, steps: int, ends: Floats) -> float | None:
-    """The exact score of the greedy policy that is learnt with a setting; None if the estimates diverge.
-
-    `ends`: what random actions and the optimum earn.
-    """
+def greedy_score(
+    name: str, mdp: FiniteMDP, row: Setting, seed: int, steps: int, lowest: float, best: float
+) -> float | None:
+    """The exact score of the greedy policy that is learnt with a setting; None if the estimates diverge."""
     agent = make_agent(name, mdp, seed=seed, **settings(row))
     with warnings.catch_warnings():  # doubts about an agent: they are measured here
         warnings.simplefilter("ignore", UserWarning)
@@ -71,20 +73,19 @@ def greedy_score(name: str, mdp: FiniteMDP, row: Setting, seed: int, steps: int,
         except Diverged:
             return None
     gain = exactly(mdp, agent.policy(deterministic=True)).average_reward  # type: ignore[attr-defined]
-    return float((gain - ends[0]) / (ends[1] - ends[0]))
+    return float((gain - lowest) / (best - lowest))
 
 
 def measure_world(title: str, effort: Effort) -> list[Row]:
     """One row per algorithm, setting and run that chooses, and one per run that is reported."""
     mdp = WORLDS[title]()
-    uniform = np.full((mdp.num_states, mdp.num_actions), 1.0 / mdp.num_actions)
-    ends = np.array([exactly(mdp, uniform).average_reward, mdp.solve().average_reward])
+    lowest, best = ends(mdp)
     choosing = range(effort.runs)
     reporting = range(REPORTED, REPORTED + effort.runs)
     rows: list[Row] = []
 
     def note(name: str, row: Setting, seeds: Sequence[int]) -> float:
-        found = [greedy_score(name, mdp, row, seed, effort.steps, ends) for seed in seeds]
+        found = [greedy_score(name, mdp, row, seed, effort.steps, lowest, best) for seed in seeds]
         shown = json.dumps(row, sort_keys=True)
         for seed, score in zip(seeds, found, strict=True):
             # An agent that cannot go on has no policy; its score is that of random actions.
@@ -103,30 +104,14 @@ def measure_world(title: str, effort: Effort) -> list[Row]:
     return rows
 
 
-MEASUREMENTS = tuple(
-    Measurement(
-        name=f"tuned_{title.lower().replace(' ', '_')}",
-        figure="continuing_tuned",
-        measure=partial(measure_world, title),
-    )
-    for title in WORLDS
+MEASUREMENTS = measurements(
+    "continuing_tuned", {f"tuned_{file_name(title)}": title for title in WORLDS}, measure_world, EFFORTS
 )
-"""Each writes one table, `<name>.parquet`."""
-
-
-def measure(folder: Path, scale: Scale) -> tuple[int, int]:
-    """Make the missing tables. Returns the number of tables found and the number of tables made."""
-    return measure_missing(folder, scale, MEASUREMENTS, efforts=EFFORTS, title="continuing-tuned")
-
-
-def everything(folder: Path) -> pl.DataFrame:
-    """All runs in all worlds as one table. Raises MissingRuns if one is missing."""
-    return pl.concat([table(folder, each.name) for each in MEASUREMENTS], how="vertical_relaxed")
 
 
 def all_worlds(folder: Path) -> pl.DataFrame:
-    """The reported runs in all worlds as one table, for `continuing.summary`. Raises MissingRuns if one is missing."""
-    reported = everything(folder).filter(pl.col("seed") >= REPORTED)
+    """The reported runs in all worlds as one table, for `summary`."""
+    reported = tables(folder, MEASUREMENTS).filter(pl.col("seed") >= REPORTED)
     unknown = {"step_size": pl.lit(None, pl.Float64), "quantile_error": pl.lit(None, pl.Float64)}
     return reported.with_columns(**unknown)
 
@@ -134,9 +119,30 @@ def all_worlds(folder: Path) -> pl.DataFrame:
 def sensitivity(folder: Path) -> pl.DataFrame:
     """One row per algorithm: the median over worlds of the score with the best, the middle and the worst setting of the grid, each
     world's own, in the runs that choose."""
-    tried = everything(folder).filter(pl.col("seed") < REPORTED)
+    tried = tables(folder, MEASUREMENTS).filter(pl.col("seed") < REPORTED)
     each = tried.group_by("algorithm", "world", "setting", maintain_order=True).agg(pl.col("score").mean())
     of_world = each.group_by("algorithm", "world", maintain_order=True).agg(
         best=pl.col("score").max(), middle=pl.col("score").median(), worst=pl.col("score").min()
     )
     return of_world.group_by("algorithm", maintain_order=True).agg(pl.col("best", "middle", "worst").median())
+
+
+def say(folder: Path) -> None:
+    """Print the scores, and the sensitivity: the score of the middle and of the worst setting, as the median over worlds."""
+    spread = {row["algorithm"]: row for row in sensitivity(folder).iter_rows(named=True)}
+    for row in summary(all_worlds(folder)).iter_rows(named=True):
+        grid = spread[row["algorithm"]]
+        interval = f"{row['iqm']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
+        lowest = f"lowest {row['lowest']:6.2f} in {row['lowest_world']:18}"
+        print(
+            f"{row['algorithm']:28} {interval}, {lowest} grid: middle {grid['middle']:.2f}, worst {grid['worst']:.2f}"
+        )
+
+
+def draw(folder: Path) -> Figure:
+    frame = all_worlds(folder)
+    return scores_and_means(frame, summary(frame), "score (0 random, 1 optimal)", OURS)
+
+
+if __name__ == "__main__":
+    sys.exit(run("continuing_tuned", MEASUREMENTS, draw, say, __doc__))

@@ -1,10 +1,14 @@
-"""The defaults, measured: agents with no setting but the rule, in finite worlds with exact answers."""
+"""The defaults, measured: agents with no setting but the rule, in finite worlds with exact answers.
+
+python benchmarks/defaults.py [--scale smoke|small|paper] [--out FOLDER] [--show]
+"""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +17,14 @@ import gymnasium
 import numpy as np
 import polars as pl
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from measuring import console
+from scores import LEVELS, ends, exactly, file_name, measurements, quantile_errors, reward_range, run, tables
 
 from perstep.agents import Planner, QLearning, learn_together
-from perstep.distribution import Distribution
 from perstep.environments import (
     FiniteMDP,
-    NotUnichain,
-    PolicyEvaluation,
     access_control,
     admission_control,
     catch,
@@ -39,10 +44,8 @@ from perstep.environments import (
     tandem_queue,
     two_loop,
 )
-from perstep.studies.claims.claim import Claim
-from perstep.studies.results import Results
-from perstep.studies.study import Scale
-from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, measure_missing, table
+from perstep.figures import style
+from perstep.studies.measurement import Effort, Row
 
 PLANNER = "planner"
 AGENTS = (PLANNER, "differential", "d2", "d3")
@@ -55,21 +58,14 @@ EFFORTS = {
 }
 """Scale → effort: what the claims are about is the scale "paper"."""
 
-LEVELS = np.arange(1, 100) / 100.0
-BAND = 0.01  # of levels, within which an exact quantile counts
-LEAST_NOISE = 1e-6  # chance of a random action that joins the closed classes of a policy
+LEAST, MEDIAN = 0.95, 0.999  # scores that we claim of the Planner
+ERRORS = {"average_error": 0.01, "quantile_error": 0.03, "cvar_error": 0.03}
+"""Errors that we claim of the Planner, at most, as shares of the range of the rewards: of what it says of its best policy."""
+SHOWN = 5  # worlds in a line
 
-LEAST, MEDIAN = 0.95, 0.999
-AVERAGE_TOLERANCE, DISTRIBUTION_TOLERANCE = 0.01, 0.03
-
-STATEMENTS = (
-    f"the Planner reaches a score of {LEAST:g} in every world",
-    f"the median score of the Planner over the worlds is at least {MEDIAN:g}",
-    f"its average reward is within {AVERAGE_TOLERANCE:.0%} of the range of the rewards of what its best policy earns",
-    f"its quantiles at 1 to 99 % are within {DISTRIBUTION_TOLERANCE:.0%} of the range of the exact ones",
-    f"its cvar(0.01) is within {DISTRIBUTION_TOLERANCE:.0%} of the range of the exact one",
-)
-
+LEFT_END = -0.1  # lower scores are drawn as an arrow here
+GAP = 1.4  # rows between groups of worlds
+MARK: dict[str, Any] = {"color": style.BLUE, "marker": "o", "mew": 0.0, "alpha": 0.75}
 
 CHOOSING, SEEN, NEW = GROUPS = ("used for choosing", "seen while choosing", "took no part in choosing")
 """What part a world had in choosing the defaults. "seen": in comparisons that were decided by the other worlds."""
@@ -111,9 +107,7 @@ def _from_gymnasium(name: str, map_seed: int | None = None, **settings: bool) ->
 
 def _worlds(group: str, makers: dict[str, Callable[[], FiniteMDP]]) -> dict[str, World]:
     """File name → world; the file name is the title in lower case."""
-    return {
-        title.lower().replace(" ", "_"): World(title=title, make=make, group=group) for title, make in makers.items()
-    }
+    return {file_name(title): World(title=title, make=make, group=group) for title, make in makers.items()}
 
 
 WORLDS = {
@@ -178,49 +172,18 @@ WORLDS = {
 of 1 around their mean."""
 
 
-def exactly(mdp: FiniteMDP, policy: Floats) -> PolicyEvaluation:
-    """The exact evaluation of a policy (S, A) from the first state; with a trace of randomness if it has several closed classes."""
-    try:
-        return mdp.evaluate(policy, start=mdp.initial)
-    except NotUnichain:
-        return mdp.evaluate(policy, epsilon=LEAST_NOISE, start=mdp.initial)
-
-
-def reward_range(mdp: FiniteMDP) -> float:
-    """The largest less the smallest mean reward of an outcome."""
-    return float(np.ptp(mdp.outcomes.mean[mdp.outcomes.probability > 0.0]))
-
-
-def quantile_errors(learned: Distribution, exact: Distribution) -> Floats:
-    """Distances of the learned quantiles at 1 to 99 % from the nearest exact quantile within ± 0.01 of the level. (99,)
-
-    Where few rewards lie, as between two atoms or two narrow modes, the exact quantile jumps. A share of steps that is off by 0.001
-    can change a quantile there by a whole jump, and that says nothing about the distribution.
-    """
-    found = learned.quantile(LEVELS)
-    if not exact.sds.any():  # the atoms that are quantiles in the band
-        up_to = np.cumsum(exact.weights)
-        in_band = (up_to >= LEVELS[:, None] - BAND) & (up_to - exact.weights <= LEVELS[:, None] + BAND)  # (99, atoms)
-        return np.asarray(np.where(in_band, np.abs(found[:, None] - exact.means), np.inf).min(axis=1))
-    near = np.clip(LEVELS[:, None] + np.linspace(-BAND, BAND, 41), 0.0005, 0.9995)  # (99, 41)
-    values = exact.quantile(near.ravel()).reshape(near.shape)
-    if exact.sds.all():  # without atoms every reward between the ends of the band is a quantile of it
-        return np.maximum(0.0, np.maximum(values[:, 0] - found, found - values[:, -1]))
-    return np.asarray(np.abs(found[:, None] - values).min(axis=1))
-
-
-def measure_world(world: World, effort: Effort) -> list[Row]:
+def measure_world(name: str, effort: Effort) -> list[Row]:
     """One row per agent and run."""
+    world = WORLDS[name]
     mdp = world.make()
     unit = reward_range(mdp)
-    uniform = np.full((mdp.num_states, mdp.num_actions), 1.0 / mdp.num_actions)
-    lowest, best = exactly(mdp, uniform).average_reward, mdp.solve().average_reward
+    lowest, best = ends(mdp)
     rows: list[Row] = []
-    for name in AGENTS:
+    for agent_name in AGENTS:
         made = [
             Planner(mdp, preset="steady", seed=seed)
-            if name == PLANNER
-            else QLearning(mdp, rule=name, preset="steady", seed=seed)
+            if agent_name == PLANNER
+            else QLearning(mdp, rule=agent_name, preset="steady", seed=seed)
             for seed in range(effort.runs)
         ]
         with warnings.catch_warnings():  # doubts about an agent and thin tails: both are measured here
@@ -229,11 +192,11 @@ def measure_world(world: World, effort: Effort) -> list[Row]:
             for seed, agent in enumerate(made):
                 greedy = exactly(mdp, agent.policy(deterministic=True))
                 # What it says is about what it does; what a planner says, about its best policy.
-                behaviour = greedy if name == PLANNER else exactly(mdp, agent.policy())
+                behaviour = greedy if agent_name == PLANNER else exactly(mdp, agent.policy())
                 truth, learned = behaviour.reward_distribution, agent.reward_distribution
                 at_level = np.abs(learned.quantile(LEVELS) - truth.quantile(LEVELS))
                 rows.append({
-                    "world": world.title, "agent": name, "seed": seed,
+                    "world": world.title, "agent": agent_name, "seed": seed,
                     "score": (greedy.average_reward - lowest) / (best - lowest),
                     "life": (agent.history.lifetime_reward - lowest) / (best - lowest),
                     "average_reward": agent.average_reward, "earned_reward": agent.earned_reward,
@@ -247,24 +210,14 @@ def measure_world(world: World, effort: Effort) -> list[Row]:
     return rows
 
 
-MEASUREMENTS = tuple(
-    Measurement(name=name, figure="defaults", measure=partial(measure_world, world)) for name, world in WORLDS.items()
-)
-"""Each writes one table, `<name>.parquet`."""
+MEASUREMENTS = measurements("defaults", {name: name for name in WORLDS}, measure_world, EFFORTS)
 
-
-def measure(folder: Path, scale: Scale) -> tuple[int, int]:
-    """Make the missing tables. Returns the number of tables found and the number of tables made."""
-    return measure_missing(folder, scale, MEASUREMENTS, efforts=EFFORTS, title="defaults")
-
-
-_GROUP_OF = {world.title: world.group for world in WORLDS.values()}
+GROUP_OF = {world.title: world.group for world in WORLDS.values()}
 
 
 def all_worlds(folder: Path) -> pl.DataFrame:
-    """The tables of all worlds as one. Raises MissingRuns if one is missing."""
-    tables = [table(folder, each.name) for each in MEASUREMENTS]
-    return pl.concat(tables).with_columns(group=pl.col("world").replace_strict(_GROUP_OF))
+    """The tables of all worlds as one."""
+    return tables(folder, MEASUREMENTS).with_columns(group=pl.col("world").replace_strict(GROUP_OF))
 
 
 def per_world(frame: pl.DataFrame) -> pl.DataFrame:
@@ -281,46 +234,71 @@ def per_world(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def claims(results: Results) -> list[Claim]:
-    """What we claim of the Planner. A score is the mean over the runs of a world; an error is that of the worst run."""
-    ours = per_world(all_worlds(results.folder)).filter(pl.col("agent") == PLANNER)
-    median = float(np.median(ours["score"]))
-    judged = [
-        _score_claim(ours, LEAST),
-        Claim(
-            where="ours", says="", measured=f"{median:.4f} over {len(ours)} worlds", tolerance=f"{MEDIAN:g}",
-            holds=median >= MEDIAN,
-        ),
-        _error_claim(ours, "average_error", AVERAGE_TOLERANCE),
-        _error_claim(ours, "quantile_error", DISTRIBUTION_TOLERANCE),
-        _error_claim(ours, "cvar_error", DISTRIBUTION_TOLERANCE),
-    ]  # fmt: skip
-    return [replace(claim, says=says, figure="defaults") for claim, says in zip(judged, STATEMENTS, strict=True)]
-
-
-def _score_claim(worlds: pl.DataFrame, least: float) -> Claim:
-    """That the score is at least this in every world."""
-    ordered = worlds.sort("score")
-    below = [f"{row['world']} {row['score']:.3f}" for row in ordered.iter_rows(named=True) if row["score"] < least]
-    lowest = ordered.row(0, named=True)
-    measured = (
-        f"below it in {len(below)} of {len(ordered)} worlds: {', '.join(below)}"
-        if below
-        else f"the lowest of {len(ordered)} worlds is {lowest['world']} with {lowest['score']:.3f}"
+def say(folder: Path) -> None:
+    """Print what we claim of the Planner. A score is the mean over the runs of a world; an error is that of the worst run."""
+    ours = per_world(all_worlds(folder)).filter(pl.col("agent") == PLANNER)
+    scores = {world: float(score) for world, score in ours.sort("score").select("world", "score").iter_rows()}
+    below = {world: score for world, score in scores.items() if score < LEAST}
+    console.print(
+        f"score of at least {LEAST:g}: {len(scores) - len(below)} of {len(scores)} worlds", listed(below or scores)
     )
-    worst = ordered.sort("lowest").row(0, named=True)
-    measured += f"; the worst run has {worst['lowest']:.3f} ({worst['world']})"
-    return Claim(where="ours", says="", measured=measured, tolerance=f"{least:g}", holds=not below)
+    median = float(np.median(list(scores.values())))
+    console.print(f"median score of at least {MEDIAN:g}: {median:.4f}")
+    for error, most in ERRORS.items():
+        sizes = dict(ours.sort(error, descending=True).select("world", error).iter_rows())
+        above = {world: size for world, size in sizes.items() if size > most}
+        told = (
+            f"{error} of at most {most:g} of the range of the rewards: {len(sizes) - len(above)} of {len(sizes)} worlds"
+        )
+        console.print(told, listed(above or sizes))
 
 
-def _error_claim(cases: pl.DataFrame, error: str, most: float) -> Claim:
-    """That an error, as a share of the range of the rewards, is at most this in every run of every world."""
-    worlds = cases.group_by("world", maintain_order=True).agg(pl.col(error).max()).sort(error, descending=True)
-    above = [f"{world} {size:.1%}" for world, size in worlds.iter_rows() if size > most]
-    world, largest = worlds.row(0)
-    measured = (
-        f"above it in {len(above)} of {len(worlds)} worlds: {', '.join(above)}"
-        if above
-        else f"the largest of {len(worlds)} worlds is {world} with {largest:.2%}"
-    )
-    return Claim(where="ours", says="", measured=measured, tolerance=f"{most:.0%}", holds=not above)
+def listed(worlds: dict[str, float]) -> str:
+    """The first worlds with their numbers."""
+    return "; ".join(f"{world} {value:.3f}" for world, value in list(worlds.items())[:SHOWN])
+
+
+def draw(folder: Path) -> Figure:
+    """Scores of greedy policies, one dot per run."""
+    frame = all_worlds(folder)
+    places = _places(frame)
+    figure, panels = style.panels(len(AGENTS), 7.8, sharey=True)
+    for axes, letter, agent in zip(panels, "abcd", AGENTS, strict=True):
+        _panel(axes, frame.filter(pl.col("agent") == agent), places)
+        if agent == PLANNER:
+            axes.axvline(LEAST, color=style.BLACK, lw=0.8, ls=":", zorder=0)
+        axes.set(title=f"{letter}) {agent}", xlim=(LEFT_END - 0.05, 1.06), xlabel="score")
+        axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+    first = panels[0]
+    first.set_yticks(list(places.values()), list(places))
+    _name_groups(panels, frame, places)
+    return figure
+
+
+def _places(frame: pl.DataFrame) -> dict[str, float]:
+    """World → its row, with gaps between the groups."""
+    worlds = frame.unique(["world", "group"], maintain_order=True).select("world", "group").iter_rows()
+    return {str(world): number + GAP * GROUPS.index(group) for number, (world, group) in enumerate(worlds)}
+
+
+def _panel(axes: Axes, frame: pl.DataFrame, places: dict[str, float]) -> None:
+    rows = np.array([places[world] for world in frame["world"]])
+    score = frame["score"].to_numpy()
+    inside = score >= LEFT_END
+    # Not clipped, so that a dot at the optimum is whole; the layout cannot place a line without points that is not clipped.
+    axes.plot(score[inside], rows[inside], ls="", ms=4, clip_on=not inside.any(), **MARK)
+    axes.plot(np.full((~inside).sum(), LEFT_END), rows[~inside], ls="", ms=4.5, **{**MARK, "marker": "<"})
+
+
+def _name_groups(panels: list[Axes], frame: pl.DataFrame, places: dict[str, float]) -> None:
+    """A heading above each group of worlds, inside the first panel."""
+    for (group,), some in frame.partition_by("group", as_dict=True).items():
+        top = min(places[name] for name in some["world"])
+        panels[0].text(LEFT_END, top - 0.75, group, fontsize=8, style="italic", va="center")
+    for axes in panels:
+        axes.set_ylim(max(places.values()) + 0.7, min(places.values()) - 1.25)
+        axes.tick_params(axis="y", length=0)
+
+
+if __name__ == "__main__":
+    sys.exit(run("defaults", MEASUREMENTS, draw, say, __doc__))

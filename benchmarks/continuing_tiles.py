@@ -1,24 +1,27 @@
-"""Every rule and baseline on tiles in the continuing worlds whose state is a vector of numbers, beside rules of practice."""
+"""Every rule and baseline on tiles in the continuing worlds whose state is a vector of numbers, beside rules of practice.
+
+python benchmarks/continuing_tiles.py [--scale smoke|small|paper] [--out FOLDER] [--show]
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import polars as pl
+from continuing import EFFORTS, HEURISTIC, print_summary, scores_and_means, summary, with_best_step_sizes
+from matplotlib.figure import Figure
+from scores import file_name, measurements, run, tables
 
 from perstep.agents import TileQ, learn_together, make_agent
-from perstep.studies import continuing
-from perstep.studies.continuing import HEURISTIC, with_best_step_sizes
-from perstep.studies.study import Scale
-from perstep.studies.theory.measuring import Effort, Measurement, Row, measure_missing, table
+from perstep.studies.measurement import Effort, Row
 
 OURS = (
     "differential-actor-critic", "d2-actor-critic", "d3-actor-critic", "differential-tile-sarsa", "d2-tile-sarsa", "d3-tile-sarsa",
@@ -151,24 +154,24 @@ def configurations() -> list[tuple[str, float | None]]:
     return [(name, None) for name in OURS] + [(name, step_size) for name in BASELINES for step_size in STEP_SIZES]
 
 
-MEASUREMENTS = tuple(
-    Measurement(
-        name=f"tiles_{title.lower().replace(' ', '_')}",
-        figure="continuing_tiles",
-        measure=partial(measure_world, title),
-    )
-    for title in WORLDS
+MEASUREMENTS = measurements(
+    "continuing_tiles", {f"tiles_{file_name(title)}": title for title in WORLDS}, measure_world, EFFORTS
 )
-"""Each writes one table, `<name>.parquet`."""
-
-
-def measure(folder: Path, scale: Scale) -> tuple[int, int]:
-    """Make the missing tables, on tables and on tiles. Returns the number of tables found and the number of tables made."""
-    both = (*continuing.MEASUREMENTS, *MEASUREMENTS)
-    return measure_missing(folder, scale, both, efforts=continuing.EFFORTS, title="continuing")
 
 
 def all_worlds(folder: Path) -> pl.DataFrame:
-    """The tables of all worlds as one, each baseline with its best step size. Raises MissingRuns if one is missing."""
-    frame = pl.concat([table(folder, each.name) for each in MEASUREMENTS], how="vertical_relaxed")
-    return with_best_step_sizes(frame, BASELINES, STEP_SIZES)
+    """The tables of all worlds as one, each baseline with its best step size."""
+    return with_best_step_sizes(tables(folder, MEASUREMENTS), BASELINES, STEP_SIZES)
+
+
+def say(folder: Path) -> None:
+    print_summary(summary(all_worlds(folder), ALGORITHMS))
+
+
+def draw(folder: Path) -> Figure:
+    frame = all_worlds(folder)
+    return scores_and_means(frame, summary(frame, ALGORITHMS), "score (0 random, 1 rule of practice)", OURS)
+
+
+if __name__ == "__main__":
+    sys.exit(run("continuing_tiles", MEASUREMENTS, draw, say, __doc__))
