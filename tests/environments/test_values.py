@@ -22,8 +22,6 @@ from perstep.environments.finite_world import make_world, start
 from perstep.environments.names import ActionNumbers
 from perstep.tiles import TileCoder, active_tiles
 
-pytestmark = pytest.mark.defaults
-
 MOVES = np.array([[[0.9, 0.1, 0.0], [0.1, 0.9, 0.0], [0.0, 0.1, 0.9]]] * 3)  # (S, A, S)
 PAYS = np.array([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0], [64.0, 128.0, 256.0]])  # (S, A)
 
