@@ -18,7 +18,7 @@ settings.load_profile("perstep")
 LONG_FILES = (
     "studies/test_engines.py", "test_docs.py", "test_recipe.py", "test_learning.py", "deep/test_defaults.py",
     "test_reproduction.py", "studies/test_run_checkpoints.py", "test_tile_defaults.py", "deep/test_saving.py", "test_training.py",
-    "test_benchmarks.py", "studies/test_theory.py", "test_determinism.py", "test_horizon.py", "test_forecast.py",
+    "test_benchmarks.py", "studies/test_theory.py", "test_determinism.py", "test_horizon.py",
 )  # fmt: skip
 
 

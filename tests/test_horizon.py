@@ -9,7 +9,7 @@ import perstep
 from exact_returns import return_spreads, sampled_returns
 from perstep.environments import garnet, red_pill_blue_pill, two_loop
 from perstep.quantiles import levels
-from test_linear import States
+from states_in_a_box import States
 
 WORLDS = {
     "red-pill": red_pill_blue_pill(),

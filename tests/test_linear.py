@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -15,6 +14,7 @@ from perstep.interaction.behaviour import Behaviour
 from perstep.randomness import make_generator
 from perstep.recording import new_record
 from perstep.tiles import TileCoder
+from states_in_a_box import States
 
 ACTIONS, M, N = 3, 7, 5
 ALPHA, ETA, ETA_PI, LAMBDA = 0.02, 1.3, 0.7, 0.4
@@ -115,29 +115,6 @@ def test_softmax_survives_large_preferences():
     preferences = np.array([1e308, 0.0, -1e308])
     policies.softmax(preferences)
     assert preferences.tolist() == [1.0, 0.0, 0.0]
-
-
-class States(gymnasium.Env):
-    """A finite MDP seen as numbers 0, 1, … of a box: one tile a state makes it a table again."""
-
-    def __init__(self, mdp):
-        self.mdp = mdp
-        self.observation_space = gymnasium.spaces.Box(0.0, float(mdp.num_states), (1,), np.float64)
-        self.action_space = gymnasium.spaces.Discrete(mdp.num_actions)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.generator = make_generator(seed or 0, 77)
-        self.state = 0
-        return np.array([0.5]), {}
-
-    def step(self, action):
-        world = self.mdp.world
-        outcome = self.np_random.choice(world.accept.shape[2], p=self.mdp.outcomes.probability[self.state, action])
-        mean, sd = world.mean[self.state, action, outcome], world.sd[self.state, action, outcome]
-        reward = min(world.cap, self.np_random.normal(mean, sd))
-        self.state = int(world.next_state[self.state, action, outcome])
-        return np.array([self.state + 0.5]), reward, False, False, {}
 
 
 @pytest.mark.parametrize(

