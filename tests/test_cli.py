@@ -100,7 +100,18 @@ def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.Capture
 
 def test_flags_become_settings(tmp_path: Path) -> None:
     words = [RED_PILL, "--steps", "2e3", "--out", str(tmp_path), "--step-size", "0.5:0.8", "--reward_step_size=0.1"]
-    words += ["--num-quantiles", "7", "--initial-value", "-1.5", "--termination", "mask", "--seed", "3"]
+    words += [
+        "--preset",
+        "paper",
+        "--num-quantiles",
+        "7",
+        "--initial-value",
+        "-1.5",
+        "--termination",
+        "mask",
+        "--seed",
+        "3",
+    ]
     flags, spec = train_flags(perstep.ALGORITHMS["d3-q"], words)
     assert (flags.steps, flags.out, flags.resume) == (2000, tmp_path, False)
     expected = {"rule": "d3", "step_size": perstep.Decay(0.5, 0.8), "reward_step_size": 0.1, "num_quantiles": 7}

@@ -46,12 +46,12 @@ def admission_control(
         f"AdmissionControl({capacity})",
     )
     queue = np.arange(capacity + 1)
-    mdp.heuristics = {
+    heuristics = {
         "admit all": np.zeros(capacity + 1, np.int64),
         # A customer who knows the queue joins while the reward exceeds the expected cost of the wait.
         "individual threshold": np.where((queue + 1) * holding_cost <= admission_reward * service, ADMIT, REJECT),
     }
-    return mdp
+    return mdp.replace(heuristics=heuristics)
 
 
 def criss_cross(
@@ -96,14 +96,14 @@ def criss_cross(
         services[0] * (holding_costs[0] * one - holding_costs[2] * three),
         services[1] * holding_costs[1] * two,
     )
-    mdp.heuristics = {
+    heuristics = {
         # The class whose service lowers the holding cost fastest, of those that wait.
         "cμ": _first_or_second(able, two > 0, np.full(row**3, worth[0]), np.full(row**3, worth[1])),
         # The class with the largest product of rate and difference of weighted queues.
         "MaxWeight": _first_or_second(able & (pressure[0] > 0.0), two > 0, *pressure),
         "longest queue": _first_or_second(able, two > 0, one.astype(np.float64), two.astype(np.float64)),
     }
-    return mdp
+    return mdp.replace(heuristics=heuristics)
 
 
 def _first_or_second(
