@@ -7,7 +7,7 @@ import pytest
 
 import perstep
 from perstep.environments import access_control, two_loop
-from perstep.studies.catalog import STUDIES
+from perstep.studies.catalog import PENDULUM, REDPILL
 
 
 def names(agent):
@@ -85,9 +85,8 @@ def test_no_false_alarm_with_defaults(rule):
         assert perstep.QLearning(mdp, rule=rule, seed=3).learn(200_000).check() == []
 
 
-@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study.part in ("redpill", "pendulum")])
-def test_no_false_alarm_on_the_tuned_runs_of_the_paper(name):
-    study = STUDIES[name]
+@pytest.mark.parametrize("study", [*REDPILL, *PENDULUM], ids=lambda study: study.name)
+def test_no_false_alarm_on_the_tuned_runs_of_the_paper(study):
     for seed in range(3):
         settings = {"preset": "paper", **study.fixed, **study.tuned, "seed": seed}
         agent = perstep.make_agent(study.algorithm, study.world, **settings)

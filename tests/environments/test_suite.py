@@ -30,7 +30,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 """Settings of small instances; the other worlds are small by themselves."""
 
-FINITE = sorted(name for name, (_, settings) in WORLDS.items() if "world" in settings)
+FINITE = sorted(name for name, world in WORLDS.items() if "world" in world.settings)
 OPERATIONS = [
     "AccessControl", "AdmissionControl", "Autoscaling", "CrissCross", "Inventory", "Maintenance", "MultiItemInventory",
     "PerishableStock", "Routing", "ServiceQueue", "TandemQueue",
