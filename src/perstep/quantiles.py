@@ -45,15 +45,13 @@ def track(theta: Any, tau: Any, reward: Any, step: Any) -> None:
         theta[i] += step * (tau[i] - (1.0 if reward < theta[i] else 0.0))
 
 
-FASTEST = 25.0  # the largest step of an extreme quantile in `track_evenly`, in steps of the median
-
-
 @compiled
-def track_evenly(theta: Any, tau: Any, reward: Any, step: Any) -> None:
+def track_evenly(theta: Any, tau: Any, reward: Any, step: Any, fastest: Any) -> None:
     """As `track`, with a step in proportion to 1/(4 τ (1 − τ)). A policy that learns leaves the worst rewards behind,
-    and the lowest quantiles then travel as fast as the median; otherwise they would need 1/τ times as long."""
+    and the lowest quantiles then travel as fast as the median; otherwise they would need 1/τ times as long. `fastest`: the largest
+    step, in steps of the median."""
     for i in range(theta.shape[0]):
-        own = min(0.25 / (tau[i] * (1.0 - tau[i])), FASTEST)
+        own = min(0.25 / (tau[i] * (1.0 - tau[i])), fastest)
         theta[i] += own * step * (tau[i] - (1.0 if reward < theta[i] else 0.0))
 
 

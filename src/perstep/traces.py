@@ -25,7 +25,7 @@ SAVED = ("active", "columns", "gradients", "weights", "before", "clock")
 
 
 class Traces(NamedTuple):
-    """The last steps (L of them, K active of F features; C columns of values, A actions); empty without traces."""
+    """The last steps (L of them, K active of F features; C columns of values, A actions)."""
 
     active: NDArray[np.int64]  # (L, K)
     columns: NDArray[np.int64]  # (L,): whose values they were
@@ -62,8 +62,6 @@ def new_traces(decay: float, num_columns: int, num_active: int, num_gradients: i
         decay,
     )
 
-
-NO_TRACES = new_traces(0.0, 0, 0, 0)
 
 
 @compiled

@@ -6,7 +6,7 @@ single outlier changes nothing, since a deviation counts for no more than the se
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,12 @@ FIRST = 128  # rewards from which the first θ is made
 RECENT = 3.0  # the running spread has a memory of a third of the steps so far
 LONGEST_MEMORY = 100_000  # steps; rewards that change their scale are followed
 HORIZON_FACTOR = 0.99  # of the return whose spread is the unit of values
+
+
+class Scale(NamedTuple):
+    """How the units of what was seen are taken; None in its place means that all units are 1, as in the paper."""
+
+    longest_memory: float = LONGEST_MEMORY  # steps
 
 
 def new_units() -> NDArray[np.float64]:
