@@ -105,7 +105,12 @@ class LearnerState(NamedTuple):
 
 
 def weights(
-    num_features: int, num_active: int, num_actions: int, num_quantiles: int, initial: float, learner: int = ACTOR_CRITIC
+    num_features: int,
+    num_active: int,
+    num_actions: int,
+    num_quantiles: int,
+    initial: float,
+    learner: int = ACTOR_CRITIC,
 ) -> Weights:
     """Preferences of zero, and values of `initial` everywhere: each of the active features carries its share."""
     columns = num_actions if learner == TILE_Q else 1
@@ -141,7 +146,13 @@ def room(num_active: int, num_actions: int, num_quantiles: int, learner: int = A
 
 @inlined
 def steps_on_tiles(
-    rule: int, scale: Scale | None, schedule: Schedule, average: AverageSteps | None, units: Floats, clock: int, follows: bool
+    rule: int,
+    scale: Scale | None,
+    schedule: Schedule,
+    average: AverageSteps | None,
+    units: Floats,
+    clock: int,
+    follows: bool,
 ) -> Steps:
     """The steps of one transition, all by the clock. `follows`: whether R̄ may follow this δ, where it has a step of its own: the
     action was the greedy one."""
@@ -191,7 +202,7 @@ NARROW = 4  # columns up to which going down each column beats going along each 
 
 
 @compiled
-def gather(matrix: Any, active: Any, out: Any) -> None:
+def gather(matrix: Floats, active: Indices, out: Floats) -> None:
     """out = the sum of the active rows: for every column one dot product with binary features."""
     count, width = active.shape[0], out.shape[0]
     if width <= NARROW:
@@ -214,7 +225,7 @@ def gather(matrix: Any, active: Any, out: Any) -> None:
 
 
 @compiled
-def gather_column(matrix: Any, active: Any, j: Any) -> Any:
+def gather_column(matrix: Floats, active: Indices, j: int) -> float:
     """The sum of one column over the active rows, in four lanes like quantiles.mean."""
     count = active.shape[0]
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -232,7 +243,7 @@ def gather_column(matrix: Any, active: Any, j: Any) -> Any:
 
 
 @compiled
-def scatter(matrix: Any, active: Any, step: Any, pull: Any) -> None:
+def scatter(matrix: Floats, active: Indices, step: float, pull: Floats) -> None:
     """Every active row += step · pull."""
     if pull.shape[0] <= NARROW:
         for j in range(pull.shape[0]):
@@ -256,9 +267,8 @@ def enter(
         traces.clock[KEPT] = 0
     weights.clipped[0] += active_tiles(tiling, point, weights.active)
     gather_values(learner, weights.critic, weights.active, weights.numbers, weights.scores)
-    if learner == TILE_Q:
-        if optimism is not None:
-            weigh_actions(rule, optimism, rewards, work, weights.active, weights.scores, optimism.appeal)
+    if learner == TILE_Q and optimism is not None:
+        weigh_actions(rule, optimism, rewards, work, weights.active, weights.scores, optimism.appeal)
 
 
 @inlined
@@ -307,7 +317,13 @@ def hope(rule: int, optimism: Optimism, rewards: RewardEstimate, work: Workspace
 
 @compiled
 def weigh_actions(
-    rule: int, optimism: Optimism, rewards: RewardEstimate, work: Workspace, active: Indices, scores: Floats, appeal: Floats
+    rule: int,
+    optimism: Optimism,
+    rewards: RewardEstimate,
+    work: Workspace,
+    active: Indices,
+    scores: Floats,
+    appeal: Floats,
 ) -> None:
     """What actions are chosen by: values in units of return, and hope."""
     hoped = hope(rule, optimism, rewards, work)
@@ -391,8 +407,8 @@ def arrive(
 def move_values(
     rule: int, weights: Weights, traces: Traces | None, pull: Floats, column: int, alpha: float, delta: float
 ) -> None:
-    """The values of S move by their pull. With traces those of the steps before it move too: as a whole, by δ, or by the mean of the
-    pulls on their quantiles where these have no δ of their own."""
+    """The values of S move by their pull. With traces those of the steps before it move too: as a whole, by δ, or by the mean of
+    the pulls on their quantiles where these have no δ of their own."""
     if traces is None:
         scatter(weights.critic[column], weights.active, alpha, pull)
     else:
@@ -460,14 +476,12 @@ def tile_q(
     look_at(scale, rewards, reward, masked, value_after_end(rule, rewards, work), False)
     follows = average is not None and action == greedy(weights.scores)
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, follows)
-    if traces is not None:
-        if kind == GREEDY and here[action] < here[greedy(here)]:
-            traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
+    if traces is not None and kind == GREEDY and here[action] < here[greedy(here)]:
+        traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
     delta = apply_on_tiles(rule, average, rewards, reward, bootstrap, weights.numbers[action], steps, work)
     move_values(rule, weights, traces, work.pull, action, steps.value, delta)
-    if traces is not None:
-        if masked:
-            traces.clock[KEPT] = 0
+    if traces is not None and masked:
+        traces.clock[KEPT] = 0
     if optimism is not None:
         next_best = best if kind != EXPECTED else greedy(optimism.next_appeal)
         wear_off(optimism, weights.active, room.next_active, action, next_best)
@@ -481,8 +495,8 @@ def tile_q(
 
 @compiled
 def reference_value(weights: Weights, reference: Reference, f: float, alpha: float, pull: float) -> float:
-    """f(Q) of RVI, which was `f`, after K weights of one action moved by α · pull: of a pair, or the mean, in which every feature of every action
-    has the same share."""
+    """f(Q) of RVI, which was `f`, after K weights of one action moved by α · pull: of a pair, or the mean, in which every feature
+    of every action has the same share."""
     columns, features, _ = weights.critic.shape
     count = weights.active.shape[0]
     if reference.kind[0] == MEAN:

@@ -1,11 +1,11 @@
 """The rules, one function each in the order of its listing: what one transition does to the reward estimate and to a value.
 
-A rule sees two vectors: the estimate (n numbers for S, or for S and A) and the bootstrap (n numbers for S′). It moves θ, which gives
-R̄; then come δ, what R̄ follows beside θ, and the pull on the estimate. It returns δ. The learner owns the vectors and applies
+A rule sees two vectors: the estimate (n numbers for S, or for S and A) and the bootstrap (n numbers for S′). It moves θ, which
+gives R̄; then come δ, what R̄ follows beside θ, and the pull on the estimate. It returns δ. The learner owns the vectors and applies
 `estimate += α · pull`.
 
-θ is moved in `move_theta` (and by several rewards in `move_theta_by_batch`), R̄ is computed in `average_reward`, and an error moves R̄
-in `follow`: for tables, tiles and networks alike. Everything that other code asks about a rule is a field of its row in `RULES`;
+θ is moved in `move_theta` (and by several rewards in `move_theta_by_batch`), R̄ is computed in `average_reward`, and an error moves
+R̄ in `follow`: for tables, tiles and networks alike. Everything that other code asks about a rule is a field of its row in `RULES`;
 nobody compares names or numbers.
 """
 
@@ -173,9 +173,7 @@ def look_at(
 
 
 @inlined
-def steps_now(
-    rule: int, scale: Scale | None, schedule: Schedule, units: Floats, visits: int, clock: int
-) -> Steps:
+def steps_now(rule: int, scale: Scale | None, schedule: Schedule, units: Floats, visits: int, clock: int) -> Steps:
     """The steps of one transition: α by the visits of the entry; α_θ by the clock, since θ moves at every step, but that of an
     average that moves by the δ of the entry by its visits too."""
     alpha = step_size(schedule.value_scale, schedule.value_power, schedule.value_delay, visits)
@@ -207,8 +205,8 @@ def nothing_follows(rule: int, rewards: RewardEstimate, work: Workspace) -> Floa
 
 @inlined
 def move_theta(rule: int, rewards: RewardEstimate, reward: float, step: float, fastest: float) -> float:
-    """Let one reward move θ, by quantile regression (Eq. 6) or through the masses that it is read from. Returns by how much the mean
-    of the masses moves. `fastest`: the largest step of an extreme quantile, in steps of the median; 1 is the paper."""
+    """Let one reward move θ, by quantile regression (Eq. 6) or through the masses that it is read from. Returns by how much the
+    mean of the masses moves. `fastest`: the largest step of an extreme quantile, in steps of the median; 1 is the paper."""
     if rule in WITH_MASSES:
         return track_masses(rewards.masses, rewards.grid, rewards.tau, reward, step, rewards.theta)
     if fastest > 1.0:
@@ -237,9 +235,7 @@ def average_reward(rule: int, rewards: RewardEstimate) -> float:
 
 
 @compiled
-def follow(
-    rule: int, rewards: RewardEstimate, average: float, reward: float, delta: float, steps: Steps
-) -> None:
+def follow(rule: int, rewards: RewardEstimate, average: float, reward: float, delta: float, steps: Steps) -> None:
     """What R̄ follows beside θ: δ or R − R̄. The average of a rule without reward quantiles follows nothing else; with them it is
     the offset, which is ours (docs/decisions/0001-learned-offset.md)."""
     if rule in BY_REWARDS:
@@ -283,7 +279,13 @@ def surplus(rule: int, reward: float, average: float) -> float:
 
 @inlined
 def differential(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
     """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
     average = average_reward(rule, rewards)
@@ -295,7 +297,13 @@ def differential(
 
 @inlined
 def rvi(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
     """Abounadi, Bertsekas & Borkar 2001: R̄ is f(Q), which the learner reads from its values after every move."""
     delta = reward - rewards.theta[0] + work.discount * bootstrap[0] - estimate[0]
@@ -305,7 +313,13 @@ def rvi(
 
 @inlined
 def d2(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
     """Alg. 1, 3–5: θ, which gives R̄; δ with the new R̄; the offset; the pull."""
     average = track_rewards(rule, rewards, reward, steps, 1.0)
@@ -317,7 +331,13 @@ def d2(
 
 @inlined
 def errors(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> tuple[float, float]:
     """What all kinds of d3 begin with: θ, which gives R̄; δ of the means; the offset. Returns R − R̄ and δ."""
     average = track_rewards(rule, rewards, reward, steps, 1.0)
@@ -329,7 +349,13 @@ def errors(
 
 @inlined
 def d3(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
     """Alg. 2, 7, 8: all Ω_j at once from the old Ω, by the quantile loss."""
     shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
@@ -340,7 +366,13 @@ def d3(
 
 @inlined
 def d3_huber(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
     """Alg. 9: by the quantile Huber loss, whose λ is in units."""
     shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
@@ -351,7 +383,13 @@ def d3_huber(
 
 @inlined
 def d3_by_delta(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
     """As d3, but the mean of Ω moves by δ, as a single value does (ours): only what is left of the pulls at mean 0 comes from the
     quantile loss."""
@@ -363,7 +401,13 @@ def d3_by_delta(
 
 @inlined
 def d3_huber_by_delta(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
     """As d3_by_delta, with the quantile Huber loss."""
     shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
@@ -375,7 +419,13 @@ def d3_huber_by_delta(
 
 @inlined
 def d3_with_horizon(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
     """Ω is Q of d2 plus the distribution of Σ g^t δ_t (ours; docs/decisions/0013-horizon.md)."""
     _, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
@@ -403,10 +453,16 @@ FUNCTIONS = {
 
 @merged
 def any_rule(
-    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
 ) -> float:
-    """The rule with this number, as loops of tiles take it: they are compiled once for all rules. An unknown number gives NaN, which
-    every agent refuses."""
+    """The rule with this number, as loops of tiles take it: they are compiled once for all rules. An unknown number gives NaN,
+    which every agent refuses."""
     if rule in SCALAR:
         return differential(rule, rewards, reward, bootstrap, estimate, steps, work)
     if rule == RVI:
@@ -550,10 +606,16 @@ RULES: dict[str, Rule] = {
             source="Rojas & Lee 2026",
             number=D3,
             variants={
-                "huber": D3_HUBER, "delta": D3_BY_DELTA, "huber delta": D3_HUBER_BY_DELTA, "horizon": D3_WITH_HORIZON,
-                "uncentered": QR, "uncentered huber": QR_HUBER, "uncentered delta": QR_BY_DELTA,
-                "uncentered huber delta": QR_HUBER_BY_DELTA, "uncentered horizon": QR_WITH_HORIZON,
-            },  # fmt: skip
+                "huber": D3_HUBER,
+                "delta": D3_BY_DELTA,
+                "huber delta": D3_HUBER_BY_DELTA,
+                "horizon": D3_WITH_HORIZON,
+                "uncentered": QR,
+                "uncentered huber": QR_HUBER,
+                "uncentered delta": QR_BY_DELTA,
+                "uncentered huber delta": QR_HUBER_BY_DELTA,
+                "uncentered horizon": QR_WITH_HORIZON,
+            },
             has_reward_quantiles=True,
             has_return_quantiles=True,
             has_offset=True,

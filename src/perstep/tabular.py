@@ -32,7 +32,12 @@ from perstep.rules import (
 )
 from perstep.units import Scale
 
-TD, Q, ANY_Q, RISK_Q = range(4)  # ANY_Q: with any bootstrap, and with the average of `rvi`; RISK_Q: with a target for a risk level
+TD, Q, ANY_Q, RISK_Q = range(
+    4
+)  # ANY_Q: with any bootstrap, and with the average of `rvi`; RISK_Q: with a target for a risk level
+
+
+Apply = Callable[..., float]  # a rule of rules.py
 
 
 class Table(NamedTuple):
@@ -69,7 +74,7 @@ def table(num_states: int, num_columns: int, num_quantiles: int, initial: float)
 
 @inlined
 def move(
-    apply: Callable[..., float], rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    apply: Apply, rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
     clock: int, state: int, column: int, reward: float, bootstrap: NDArray[np.float64], masked: bool,
 ) -> float:  # fmt: skip
     """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common. Returns δ."""
@@ -86,7 +91,7 @@ def move(
 
 @inlined
 def td_learning(
-    apply: Callable[..., float], rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    apply: Apply, rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
     clock: int, state: int, reward: float, next_state: int, masked: bool,
 ) -> float:  # fmt: skip
     """Estimate V(S), bootstrap V(S′)."""
@@ -96,7 +101,7 @@ def td_learning(
 
 @inlined
 def q_learning(
-    apply: Callable[..., float], rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    apply: Apply, rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
     clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
 ) -> float:  # fmt: skip
     """Estimate Q(S, A), bootstrap Q(S′, a*)."""
@@ -107,7 +112,7 @@ def q_learning(
 
 @inlined
 def any_q_learning(
-    apply: Callable[..., float], rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    apply: Apply, rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
     reference: NDArray[np.int64] | None, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
     kind: int, following: int, epsilon: float,
 ) -> float:  # fmt: skip
@@ -121,7 +126,9 @@ def any_q_learning(
     before = table.scores[state, action]
     delta = move(apply, rule, table, rewards, work, schedule, scale, clock, state, action, reward, bootstrap, masked)
     if reference is not None:
-        rewards.theta[0] = reference_value(reference, table.scores, rewards.theta[0], before, table.scores[state, action])
+        rewards.theta[0] = reference_value(
+            reference, table.scores, rewards.theta[0], before, table.scores[state, action]
+        )
     return delta
 
 
@@ -129,8 +136,8 @@ def any_q_learning(
 def reference_value(
     reference: NDArray[np.int64], scores: NDArray[np.float64], f: float, before: float, now: float
 ) -> float:
-    """f(Q) of RVI, which was `f`, after an entry moved from `before` to `now`. The mean moves by a share; the maximum is sought again
-    only where the largest entry fell."""
+    """f(Q) of RVI, which was `f`, after an entry moved from `before` to `now`. The mean moves by a share; the maximum is sought
+    again only where the largest entry fell."""
     if reference[0] == PAIR:
         return float(scores[reference[1], reference[2]])
     if reference[0] == MEAN:

@@ -264,7 +264,7 @@ class TileAgent(Agent):
             self._restore_traces(self._run.traces, arrays)
         if self._motion is None:
             return
-        world, place = self._motion
+        place = self._motion[1]
         saved_in = metadata["world"].get("spaces", {}).get("compiled_world", self.compiled_world)
         if under("place.", arrays) and saved_in == self.compiled_world:
             fill("place", place, arrays)

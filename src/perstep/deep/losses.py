@@ -43,7 +43,9 @@ class Settings(NamedTuple):
     tau: torch.Tensor  # (n,)
     discount: float = 1.0  # γ
     horizon_factor: float = 0.0  # g of return quantiles with a horizon
-    end_divisor: float = math.inf  # the value after a masked end is −R̄ divided by it: 1 − γ where rewards stop there, else ∞
+    end_divisor: float = (
+        math.inf
+    )  # the value after a masked end is −R̄ divided by it: 1 − γ where rewards stop there, else ∞
 
 
 class Look(NamedTuple):
@@ -72,9 +74,13 @@ def loss(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, sett
         batch = np.array([reward.mean()]) if settings.reward_tracking == "batch-mean" else reward
         move_theta_by_batch(rewards, batch, steps.theta * steps.reward_unit)
     average = average_reward(rule, rewards)
-    targets = surplus(average, reward, look, steps, settings)[:, None] + discounted(look.bootstrap, look, settings)  # (B, n)
+    targets = surplus(average, reward, look, steps, settings)[:, None] + discounted(
+        look.bootstrap, look, settings
+    )  # (B, n)
     delta = mean_of_last_axis(targets) - mean_of_last_axis(look.estimate)  # (B,)
-    follow(rule, rewards, average, float(reward.mean()), steps.value_unit * error(delta.detach(), look, settings), steps)
+    follow(
+        rule, rewards, average, float(reward.mean()), steps.value_unit * error(delta.detach(), look, settings), steps
+    )
     if rule in WITH_HORIZON:
         return Loss(smooth_l1(delta, settings.huber) + around_the_mean(delta.detach(), look, settings), delta.detach())
     if rule in SCALAR or rule in VALUE:

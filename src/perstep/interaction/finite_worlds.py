@@ -64,7 +64,9 @@ def after_q(
     generator: Generator, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
 ) -> int:  # fmt: skip
     """Q-learning."""
-    tabular.q_learning(apply, rule, table, rewards, work, schedule, scale, clock, state, action, reward, next_state, masked)
+    tabular.q_learning(
+        apply, rule, table, rewards, work, schedule, scale, clock, state, action, reward, next_state, masked
+    )
     note(rule, record, reward, rewards)
     return NO_ACTION
 
@@ -72,13 +74,15 @@ def after_q(
 @inlined
 def after_risk_q(
     apply: Callable[..., float], rule: int, behaviour: Behaviour, table: Table, rewards: RewardEstimate, work: Workspace,
-    schedule: Schedule, scale: Scale | None, reference: NDArray[np.int64] | None, risk: Risk | None, record: Record,
+    schedule: Schedule, scale: Scale | None, reference: NDArray[np.int64] | None, risk: Risk, record: Record,
     generator: Generator, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
 ) -> int:  # fmt: skip
     """Q-learning with a target for a risk level."""
     look_at(scale, risk.rewards, reward, masked, 0.0, False)
     felt = careful_reward(rule, risk, reward, steps_now(rule, scale, schedule, risk.rewards.units, clock, clock))
-    tabular.q_learning(apply, rule, table, rewards, work, schedule, scale, clock, state, action, felt, next_state, masked)
+    tabular.q_learning(
+        apply, rule, table, rewards, work, schedule, scale, clock, state, action, felt, next_state, masked
+    )
     note(rule, record, reward, risk.rewards)
     return NO_ACTION
 
@@ -147,8 +151,10 @@ def loops(learner: int, rule: int) -> tuple[Callable[..., None], Callable[..., i
 
 
 @compiled
-def follow_in_mdp(world: Any, policy: Any, generator: Any, picker: Any, begin: Any, end: Any, num_steps: Any, state: Any,
-                  total: Any, kept: Any) -> None:  # fmt: skip
+def follow_in_mdp(
+    world: FiniteWorld, policy: NDArray[np.float64], generator: Generator, picker: Generator, begin: int, end: int,
+    num_steps: int, state: NDArray[np.int64], total: NDArray[np.float64], kept: NDArray[np.float64],
+) -> None:  # fmt: skip
     """Follow fixed probabilities without learning, from step `begin` to `end` of `num_steps`. `state` (1,) and `total` (1,), the
     sum of all rewards, move along; as many rewards as fit are kept."""
     if begin == 0:
