@@ -7,7 +7,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 ARGS ?=
 KERNEL_TESTS := tests/test_tabular.py tests/test_linear.py tests/test_tiles.py tests/test_quantiles.py tests/test_sketch.py \
-	tests/test_recording.py tests/test_robustness.py tests/environments/test_motion.py tests/agents/test_old_files.py
+	tests/test_recording.py tests/test_robustness.py tests/environments/test_motion.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE # modules are compiled when first imported (see below): let that be once

@@ -58,7 +58,7 @@ def best(mdp: perstep.FiniteMDP, steps: int, runs: int, grid: list[dict]) -> tup
     """What the best setting of a grid earns over all steps, the setting, and what the worst earns."""
     found = []
     for settings in grid:
-        agents = [perstep.QLearning(mdp, epsilon=0.1, seed=seed, **settings) for seed in range(runs)]
+        agents = [perstep.QLearning(mdp, preset="paper", epsilon=0.1, seed=seed, **settings) for seed in range(runs)]
         for agent in agents:
             agent.may_diverge = True
             agent.record_every(steps // 100)
@@ -76,7 +76,9 @@ def sarsa(*, quick: bool) -> None:
     for order in ("accept-first", "free-first"):
         mdp = access_control(order=order)
         agents = [
-            perstep.make_agent("differential-sarsa", mdp, step_size=0.01, reward_ratio=1.0, epsilon=0.1, seed=seed)
+            perstep.make_agent(
+                "differential-sarsa", mdp, preset="paper", step_size=0.01, reward_ratio=1.0, epsilon=0.1, seed=seed
+            )
             for seed in range(4 if quick else RUNS)
         ]
         for agent in agents:

@@ -25,9 +25,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 from measuring import table
+from scores import quantile_errors
 
 import perstep
-from perstep.studies.defaults import quantile_errors
 
 AUTOSCALING = "perstep/Autoscaling-v0"
 STEPS = {"CartPole-v1": 50_000, "MountainCar-v0": 100_000, "Acrobot-v1": 100_000, AUTOSCALING: 100_000}

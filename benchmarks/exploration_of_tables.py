@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from defaults import WORLDS
+from scores import exactly
 
 import perstep
 from perstep.agents import learn_together
-from perstep.studies.defaults import WORLDS, exactly
 
 ORDINARY = (
     "access_control", "garnet_100", "frozenlake_8x8", "service_queue", "inventory", "red-pill", "two-loop", "maintenance",

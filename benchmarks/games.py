@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from control import Recorder
 from measuring import table
 
 import perstep
@@ -84,19 +85,10 @@ def theirs(game: str, seed: int) -> tuple[float, float]:
         def forward(self, observations: torch.Tensor) -> torch.Tensor:
             return self.layers(observations.permute(0, 3, 1, 2))
 
-    class Rewards(gymnasium.Wrapper):
-        def __init__(self, env: gymnasium.Env) -> None:
-            super().__init__(env)
-            self.rewards, self.returns, self.sum = [], [], 0.0
-
+    class Rewards(Recorder):
         def step(self, action: int) -> tuple:
-            observation, reward, terminated, truncated, info = self.env.step(action)
-            self.rewards.append(float(reward))
-            self.sum += float(reward)
-            if terminated or truncated:
-                self.returns.append((len(self.rewards), self.sum))
-                self.sum = 0.0
-            return observation.astype(np.float32), reward, terminated, truncated, info
+            observation, *rest = super().step(action)
+            return observation.astype(np.float32), *rest
 
         def reset(self, **keywords: object) -> tuple:
             observation, info = self.env.reset(**keywords)

@@ -7,12 +7,13 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from defaults import WORLDS
 from measuring import table
+from scores import exactly
 
 import perstep
 from perstep.environments import garnet, red_pill_blue_pill
 from perstep.quantiles import levels
-from perstep.studies.defaults import WORLDS, exactly
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from exact_returns import return_spreads, sampled_returns

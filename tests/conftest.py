@@ -7,11 +7,6 @@ import signal
 import pytest
 from hypothesis import settings
 
-import perstep.presets
-
-# Most tests are about the paper's algorithms and name only what matters to them: agents then begin from its settings.
-perstep.presets.DEFAULT = "paper"
-
 os.environ.setdefault("MPLBACKEND", "Agg")  # figures are drawn without a screen
 
 # The first call of a compiled function takes seconds, and no test depends on wall time.
@@ -23,7 +18,7 @@ settings.load_profile("perstep")
 LONG_FILES = (
     "studies/test_engines.py", "test_docs.py", "test_recipe.py", "test_learning.py", "deep/test_defaults.py",
     "test_reproduction.py", "studies/test_run_checkpoints.py", "test_tile_defaults.py", "deep/test_saving.py", "test_training.py",
-    "studies/test_continuing.py", "studies/test_theory.py", "test_determinism.py", "test_horizon.py", "test_forecast.py",
+    "test_benchmarks.py", "studies/test_theory.py", "test_determinism.py", "test_horizon.py",
 )  # fmt: skip
 
 
@@ -44,13 +39,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
         if WITHOUT_TORCH and ("needs PyTorch" in str(error) or error.name == "torch"):
             pytest.skip("This test needs PyTorch, which is not installed.")
         raise
-
-
-@pytest.fixture(autouse=True)
-def preset(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of the defaults that people get are marked with `defaults`."""
-    if request.node.get_closest_marker("defaults") is not None:
-        monkeypatch.setattr("perstep.presets.DEFAULT", "steady")
 
 
 @pytest.fixture

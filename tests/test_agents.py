@@ -190,7 +190,7 @@ def test_nothing_of_the_telling_changes_what_is_learnt(kind, capsys):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_average_and_quantiles_of_the_reward(kind, rule):
-    agent = new_agent(kind, rule=rule).learn(200)
+    agent = new_agent(kind, rule=rule, preset="paper").learn(200)
     assert isinstance(agent.average_reward, float)
     assert agent.reward_quantiles.shape == ((1,) if rule == "differential" else (4,))
     assert agent.average_reward == pytest.approx(agent.reward_quantiles.mean(), abs=1e-12)
@@ -202,7 +202,7 @@ def test_average_and_quantiles_of_the_reward(kind, rule):
 
 def test_average_counts_the_offset():
     # η_b = 1 learns b; R̄ is the mean of θ plus b.
-    agent = new_agent("td", rule="d2", offset_ratio=1.0, step_size=0.1).learn(5000)
+    agent = new_agent("td", rule="d2", offset_ratio=1.0, step_size=0.1, preset="paper").learn(5000)
     assert agent.average_reward != pytest.approx(agent.reward_quantiles.mean(), abs=1e-6)
     assert agent.average_reward == pytest.approx(agent.mdp.evaluate([[0.3, 0.7]] * 2).average_reward, abs=0.15)
 
@@ -285,7 +285,7 @@ def test_observations_that_there_are_not(observation):
 
 def test_history_covers_the_life_of_the_agent():
     for kind in KINDS:
-        history = new_agent(kind).learn(400).learn(350).history
+        history = new_agent(kind, preset="paper").learn(400).learn(350).history
         assert history.window == 1
         assert history.steps.tolist() == list(range(1, 751))
         assert history.average_reward[-1] == pytest.approx(history.reward_quantiles[-1].mean())
@@ -397,7 +397,7 @@ def test_predict_and_evaluate_leave_the_learning_alone(kind):
 def test_evaluation_is_exact_within_its_error(deterministic):
     # Greedy blue; ε-greedily with ε = 0.1 the long run is −0.605, greedily −0.6. The reward's sd is 0.4, and red lasts
     # for about one step at a time, so 5 sd of a mean over 200,000 are 0.005.
-    agent = new_agent("q")
+    agent = new_agent("q", epsilon=0.1)
     agent._run.table.scores[:] = [[0.0, 1.0], [0.0, 1.0]]
     exact = agent.mdp.evaluate([1, 1], epsilon=0.0 if deterministic else 0.1)
     found = agent.evaluate(200_000, deterministic=deterministic)
@@ -749,7 +749,7 @@ def test_the_tape_of_calls(termination):
 @pytest.mark.parametrize("rule", RULES)
 def test_the_tape_is_learnt_as_the_listings_say(rule, learner, termination):
     # One tiling of three tiles is a table, and its critic learns as TD does; the masked end bootstraps from zero.
-    settings = {"rule": rule, "step_size": 0.25, "reward_ratio": 0.5, "num_quantiles": 3}
+    settings = {"preset": "paper", "rule": rule, "step_size": 0.25, "reward_ratio": 0.5, "num_quantiles": 3}
     settings |= {"termination": termination, "reset_cost": 0.5}
     if learner == "td":
         agent = perstep.TDLearning(Tape(STARTS, STEPS), [0, 0, 0], **settings).learn(6)

@@ -54,7 +54,8 @@ RANKS = {
     "interaction": 5,
     "algorithms": 6,
     "run_view": 6,
-    "completion": 1,
+    "command_flags": 0,
+    "flag_parsing": 2,
     "citations": 6.5,  # the card of an agent cites its algorithm
     "agents": 7,
     "world_check": 8,
@@ -66,7 +67,8 @@ RANKS = {
     "reproduction": 12,  # runs the studies of a part, draws its figures, and writes the report
     "training": 13,
     "": 14,  # perstep/__init__.py, the public names
-    "cli": 15,
+    "completion": 15,
+    "cli": 16,
 }
 
 LEARNERS = {"tabular", "linear", "deep"}

@@ -49,7 +49,6 @@ def test_masses_go_to_those_of_the_exact_distribution(m):
     assert (agent.reward_quantiles == learned.quantile(levels(m))).all()
 
 
-@pytest.mark.defaults
 def test_it_finds_the_best_policy_and_its_distribution_without_settings():
     mdp = red_pill_blue_pill()
     agent = perstep.QLearning(mdp, rule="categorical", seed=1).learn(200_000, progress=False)
@@ -140,7 +139,6 @@ def test_it_is_saved_and_goes_on_to_the_bit(tmp_path):
         perstep.load(tmp_path / "wrong.safetensors")
 
 
-@pytest.mark.defaults
 def test_networks_follow_the_stream_with_it():
     pytest.importorskip("torch")
     agent = perstep.DeepQ(red_pill_blue_pill(), rule="categorical", hidden=(8,), learning_starts=100, seed=1)

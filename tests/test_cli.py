@@ -100,11 +100,22 @@ def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.Capture
 
 def test_flags_become_settings(tmp_path: Path) -> None:
     words = [RED_PILL, "--steps", "2e3", "--out", str(tmp_path), "--step-size", "0.5:0.8", "--reward_step_size=0.1"]
-    words += ["--num-quantiles", "7", "--initial-value", "-1.5", "--termination", "mask", "--seed", "3"]
+    words += [
+        "--preset",
+        "paper",
+        "--num-quantiles",
+        "7",
+        "--initial-value",
+        "-1.5",
+        "--termination",
+        "mask",
+        "--seed",
+        "3",
+    ]
     flags, spec = train_flags(perstep.ALGORITHMS["d3-q"], words)
     assert (flags.steps, flags.out, flags.resume) == (2000, tmp_path, False)
     expected = {"rule": "d3", "step_size": perstep.Decay(0.5, 0.8), "reward_step_size": 0.1, "num_quantiles": 7}
-    expected |= {"initial_value": -1.5, "termination": "mask", "seed": 3, "epsilon": 0.1}
+    expected |= {"initial_value": -1.5, "termination": "mask", "seed": 3, "preset": "steady"}
     assert expected.items() <= spec.config.settings().items()
 
 
@@ -265,7 +276,6 @@ def test_missing_library_names_its_extra(capsys: pytest.CaptureFixture[str], mon
 # Learning --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.defaults
 def test_train_evaluate_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "runs" / "a"
     words = ["train", "d2-q", RED_PILL, "--num-quantiles", "10", "--out", str(folder)]

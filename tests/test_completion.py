@@ -125,9 +125,9 @@ def test_a_shell_completes(answers, line, words):
 
 def test_every_flag_that_is_offered_is_known():
     from perstep.algorithms import algorithm
-    from perstep.cli import _completed
+    from perstep.completion import commands
 
-    train, told = _completed()["train"], {}
+    train, told = commands()["train"], {}
     for number, (names, flags) in enumerate(train.by_algorithm.items()):
         for flag in flags if number else [*train.flags, *flags]:
             try:  # a flag without its value is refused, in other words than one that is not known

@@ -12,8 +12,6 @@ from perstep.algorithms import ALGORITHMS, LEARNERS
 from perstep.config import DeepQConfig
 from perstep.environments import access_control, garnet, two_loop
 
-pytestmark = pytest.mark.defaults
-
 RULES = ("differential", "d2", "d3")
 
 
@@ -182,7 +180,7 @@ def test_the_signature_shows_the_defaults():
 
     shown = inspect.signature(perstep.QLearning).parameters
     assert shown["epsilon"].default == perstep.Decay(1.0, 0.5)
-    assert shown["preset"].default == presets.DEFAULT == "steady"
+    assert shown["preset"].default == "steady"
 
 
 def test_every_learner_has_defaults_that_its_settings_accept():

@@ -4,15 +4,15 @@ everything public is in the reference."""
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import perstep
-from perstep.config.tables import QLearningConfig, TDLearningConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
@@ -20,6 +20,7 @@ PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for
 # A block of code: its language, what is in it, and the output under it if the next thing is a block without a language.
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n?```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 NOT_RUN = "# not run"
+SETTINGS = SimpleNamespace(**runpy.run_path(str(DOCS / "learners" / "settings.py")))
 
 
 def examples(text: str) -> list[tuple[str, str]]:
@@ -40,7 +41,6 @@ def links(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if examples(text)])
 @pytest.mark.filterwarnings("default::UserWarning")  # perstep's own advice to readers, such as that of tiles
-@pytest.mark.defaults
 def test_python_runs_and_prints_what_is_written_under_it(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +105,8 @@ def test_every_cell_about_us_has_its_test() -> None:
         assert not test or f"def {test}(" in text, f"{file} has no {test}"
 
 
-def test_every_setting_of_a_table_is_on_its_page() -> None:
-    page = (DOCS / "learners" / "tables.md").read_text(encoding="utf-8")
-    settings = {field.name for config in (QLearningConfig, TDLearningConfig) for field in dataclasses.fields(config)}
-    assert settings - {"preset"} <= set(re.findall(r"`(\w+)`", page))
+@pytest.mark.parametrize("page", SETTINGS.LEARNERS_OF_PAGE)
+def test_every_setting_is_on_its_page_with_its_defaults(page: str) -> None:
+    text = PAGES[f"learners/{page}"]
+    assert not SETTINGS.missing(page, text, PAGES["learners/tables.md"])
+    assert SETTINGS.filled(page, text) == text, "Run `python docs/learners/settings.py`."

@@ -9,8 +9,6 @@ import perstep
 from perstep.environments import access_control, two_loop
 from perstep.studies.catalog import STUDIES
 
-pytestmark = pytest.mark.defaults
-
 
 def names(agent):
     return [doubt.name for doubt in agent.check()]

@@ -9,7 +9,7 @@ import perstep
 from exact_returns import return_spreads, sampled_returns
 from perstep.environments import garnet, red_pill_blue_pill, two_loop
 from perstep.quantiles import levels
-from test_linear import States
+from states_in_a_box import States
 
 WORLDS = {
     "red-pill": red_pill_blue_pill(),
@@ -23,7 +23,6 @@ def around_values(agent):
     return agent._run.table.values - agent.all_action_values[..., None]
 
 
-@pytest.mark.defaults
 @pytest.mark.parametrize(
     ("world", "horizon"), [("red-pill", 10), ("red-pill", 20), ("Garnet", 10), ("noisy Garnet", 20)]
 )
@@ -49,8 +48,8 @@ def test_spread_and_quantiles_are_the_exact_ones(world, horizon):
 def test_values_are_those_of_d2_with_the_offset():
     """Q moves by the same δ, so on the same transitions it is the same Q, whatever is around it."""
     settings = {"offset_ratio": 0.2, "epsilon": 1.0, "seed": 3, "step_size": 0.05}  # ε = 1: the same transitions
-    plain = perstep.QLearning(two_loop(), rule="d2", **settings).learn(5_000, progress=False)
-    ours = perstep.QLearning(two_loop(), rule="d3", horizon=20, num_quantiles=51, **settings)
+    plain = perstep.QLearning(two_loop(), rule="d2", **settings, preset="paper").learn(5_000, progress=False)
+    ours = perstep.QLearning(two_loop(), rule="d3", horizon=20, num_quantiles=51, **settings, preset="paper")
     ours.learn(5_000, progress=False)
     np.testing.assert_allclose(ours.all_action_values, plain.all_action_values, rtol=0, atol=1e-10)
     assert ours.average_reward == pytest.approx(plain.average_reward, abs=1e-10)
@@ -59,7 +58,9 @@ def test_values_are_those_of_d2_with_the_offset():
 def test_a_horizon_of_one_step_is_the_distribution_of_the_next_error():
     """g = 0: Z(s, a) is δ alone. Red-pill, blue world, blue pill: δ is the reward less its mean, of two narrow modes."""
     mdp = red_pill_blue_pill()
-    agent = perstep.QLearning(mdp, rule="d3", horizon=1, offset_ratio=0.1, seed=2, num_quantiles=10, epsilon=0.1)
+    agent = perstep.QLearning(
+        mdp, rule="d3", horizon=1, offset_ratio=0.1, seed=2, num_quantiles=10, epsilon=0.1, preset="paper"
+    )
     agent.learn(300_000, progress=False)
     exact = mdp.evaluate([1, 1]).reward_distribution
     found = np.sort(around_values(agent)[1, 1])
@@ -82,7 +83,7 @@ def test_tiles_learn_it_too():
     mdp = red_pill_blue_pill()
     agent = perstep.TileQ(
         States(mdp), rule="d3", horizon=10, num_quantiles=51, offset_ratio=0.1, tilings=1, tiles=2, step_size=2e-3, seed=1,
-        epsilon=0.1, huber=1.0,
+        epsilon=0.1, huber=1.0,preset="paper"
     )  # fmt: skip
     agent.learn(30_000, progress=False)
     spread = agent.return_quantiles([1.5], 1).std()
@@ -93,13 +94,13 @@ def test_networks_learn_it_too():
     pytest.importorskip("torch")
     mdp = red_pill_blue_pill()
     agent = perstep.DeepQ(
-        mdp, rule="d3", horizon=10, num_quantiles=21, offset_ratio=0.1, hidden=(), step_size=4e-3, huber=10.0, seed=1,
-        update_every=2, target_step_size=0.05, epsilon_steps=1_000,
+        mdp, rule="d3", horizon=10, num_quantiles=21, offset_ratio=0.1, hidden=(), step_size=1e-2, huber=10.0, seed=1,
+        update_every=2, target_step_size=0.05, epsilon_steps=1_000,preset="paper"
     )  # fmt: skip
-    agent.learn(6_000, progress=False)
+    agent.learn(2_000, progress=False)
     assert agent.policy(1, deterministic=True).argmax() == 1
     spread = agent.return_quantiles(1, 1).std()
-    assert spread == pytest.approx(return_spreads(mdp, 0.9)[1, 1], rel=0.15)
+    assert spread == pytest.approx(return_spreads(mdp, 0.9)[1, 1], rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,6 @@ def test_what_it_cannot_be_is_a_sentence(settings, sentence):
         perstep.QLearning(two_loop(), **{"rule": "d3", **settings})
 
 
-@pytest.mark.defaults
 def test_networks_take_one_step_with_a_horizon():
     assert perstep.DeepQ.Config.of({"rule": "d3", "horizon": 10}).return_steps == 1
     assert perstep.DeepQ.Config.of({"rule": "d3", "horizon": None}).return_steps == 3

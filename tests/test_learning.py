@@ -19,15 +19,15 @@ def greedy_gain(mdp, agent):
 
 @pytest.fixture(scope="module")
 def red_pill():
-    """Sixteen agents a rule at the settings of Figs. 2, C.3 and C.4, a million steps each."""
+    """Eight agents a rule at the settings of Figs. 2, C.3 and C.4, 200,000 steps each."""
     mdp = red_pill_blue_pill()
     return mdp, {
         rule: perstep.learn_together(
             [
                 perstep.QLearning(mdp, rule=rule, preset="paper", step_size=2e-4, num_quantiles=10, seed=seed)
-                for seed in range(16)
+                for seed in range(8)
             ],
-            1_000_000,
+            200_000,
         )
         for rule in RULES
     }
@@ -37,7 +37,7 @@ def red_pill():
 def test_red_pill_quantiles_are_the_exact_ones(red_pill, rule):
     mdp, agents = red_pill
     exact = mdp.evaluate([1, 1], epsilon=0.1).reward_distribution.quantile(levels(10))
-    learnt = np.array([agent.reward_quantiles for agent in agents[rule]])  # (16, 10)
+    learnt = np.array([agent.reward_quantiles for agent in agents[rule]])  # (8, 10)
     # With α_θ = 4e-4 a single θ_i keeps moving about its place, most between the two modes where rewards are rare;
     # over agents the movement averages out.
     np.testing.assert_allclose(learnt.mean(axis=0), exact, atol=0.01)
@@ -47,7 +47,7 @@ def test_red_pill_quantiles_are_the_exact_ones(red_pill, rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_red_pill_stays_in_the_blue_world(red_pill, rule):
     _, agents = red_pill
-    choices = np.array([agent.policy(deterministic=True).argmax(axis=1) for agent in agents[rule]])  # (16, 2)
+    choices = np.array([agent.policy(deterministic=True).argmax(axis=1) for agent in agents[rule]])  # (8, 2)
     assert (choices[:, 1] == 1).all()
     # From the red world, visited in one step of twenty, d2's two values are at times a near tie (known limits: its
     # values lag behind its drifting level). Nearly all agents leave it by the blue pill.
@@ -67,8 +67,8 @@ def test_red_pill_stays_in_the_blue_world(red_pill, rule):
 def test_two_loop_takes_the_better_loop(rule, settings):
     mdp = two_loop()
     best = mdp.solve().average_reward
-    agents = [perstep.QLearning(mdp, rule=rule, seed=seed, **settings) for seed in range(4)]
-    for agent in perstep.learn_together(agents, 200_000):
+    agents = [perstep.QLearning(mdp, rule=rule, seed=seed, **settings, preset="paper") for seed in range(4)]
+    for agent in perstep.learn_together(agents, 100_000):
         assert greedy_gain(mdp, agent) == pytest.approx(best)
 
 
@@ -82,21 +82,29 @@ def test_two_loop_takes_the_better_loop(rule, settings):
 def test_access_control_is_near_its_optimum(settings):
     mdp = access_control()
     assert mdp.solve().average_reward == pytest.approx(2.7432, abs=1e-4)
-    agents = [perstep.QLearning(mdp, step_size=0.025, epsilon=0.1, seed=seed, **settings) for seed in range(4)]
-    for agent in perstep.learn_together(agents, 4_000_000):
-        assert greedy_gain(mdp, agent) >= 2.72
+    # With steps that fall, the policy settles; with a constant step it would be a matter of the moment.
+    falling = perstep.Decay(1.0, 0.7)
+    agents = [
+        perstep.QLearning(mdp, step_size=falling, epsilon=0.1, seed=seed, **settings, preset="paper")
+        for seed in range(4)
+    ]
+    for agent in perstep.learn_together(agents, 250_000):
+        assert greedy_gain(mdp, agent) >= 2.73
         assert abs(agent.all_action_values.mean()) < 20
 
 
 def test_access_control_as_printed_drifts():
     """As printed, d2's values grow without end by α(r̄* − R̄) a visit, and those visited rarely lag and bend the policy."""
     mdp = access_control()
-    agents = [perstep.QLearning(mdp, rule="d2", reward_ratio=1.0, step_size=0.025, seed=seed) for seed in range(2)]
-    perstep.learn_together(agents, 2_000_000)
+    agents = [
+        perstep.QLearning(mdp, rule="d2", reward_ratio=1.0, step_size=0.025, seed=seed, preset="paper")
+        for seed in range(2)
+    ]
+    perstep.learn_together(agents, 500_000)
     halfway = [agent.all_action_values.mean() for agent in agents]
-    perstep.learn_together(agents, 2_000_000)
+    perstep.learn_together(agents, 500_000)
     for agent, level in zip(agents, halfway, strict=True):
-        assert agent.all_action_values.mean() > level + 50
+        assert agent.all_action_values.mean() > level + 15
         assert 2.6 < greedy_gain(mdp, agent) < 2.72
 
 
@@ -124,11 +132,11 @@ def test_td_errors_fall_with_the_steps(world, settings):
     policy = np.full((mdp.num_states, mdp.num_actions), 1 / mdp.num_actions)
     step_size = perstep.Decay(0.5, 0.8)
     agents = [
-        perstep.TDLearning(mdp, policy, step_size=step_size, num_quantiles=10, seed=seed, **settings)
+        perstep.TDLearning(mdp, policy, step_size=step_size, num_quantiles=10, seed=seed, **settings, preset="paper")
         for seed in range(8)
     ]
     errors, done = [], 0
-    for horizon in (10_000, 200_000, 4_000_000):
+    for horizon in (1_000, 20_000, 400_000):
         perstep.learn_together(agents, horizon - done)
         done = horizon
         errors.append(td_errors(mdp, policy, agents))
@@ -147,7 +155,7 @@ def test_td_without_the_offset_drifts_as_predicted(m):
     exact = mdp.evaluate(policy)
     bias = exact.average_reward - exact.reward_distribution.quantile(levels(m)).mean()
     agents = [
-        perstep.TDLearning(mdp, policy, step_size=alpha, reward_ratio=0.05, num_quantiles=m, seed=seed)
+        perstep.TDLearning(mdp, policy, step_size=alpha, reward_ratio=0.05, num_quantiles=m, seed=seed, preset="paper")
         for seed in range(8)
     ]
     perstep.learn_together(agents, 100_000)
@@ -161,7 +169,8 @@ def test_td_of_d3_finds_the_mean_and_the_quantiles_of_the_reward():
     mdp, policy = red_pill_blue_pill(), np.full((2, 2), 0.5)
     exact = mdp.evaluate(policy)
     agents = [
-        perstep.TDLearning(mdp, policy, rule="d3", step_size=2e-3, num_quantiles=10, seed=seed) for seed in range(8)
+        perstep.TDLearning(mdp, policy, rule="d3", step_size=2e-3, num_quantiles=10, seed=seed, preset="paper")
+        for seed in range(8)
     ]
     perstep.learn_together(agents, 300_000)
     learnt = np.mean([agent.reward_quantiles for agent in agents], axis=0)
@@ -201,7 +210,9 @@ def test_episodic_worlds_of_gymnasium_reach_the_optimal_gain(world, rule):
     mdp = perstep.FiniteMDP.from_gymnasium(world)
     best = mdp.solve().average_reward
     more = differential if rule == "differential" else offset
-    agent = perstep.QLearning(gymnasium.make(world), rule=rule, **settings, **more).learn(steps, progress=False)
+    # Cliff walking is learnt in the plain loop of Gymnasium, the others as tables in compiled code.
+    env = gymnasium.make(world) if world == "CliffWalking-v1" else mdp
+    agent = perstep.QLearning(env, rule=rule, **settings, **more, preset="paper").learn(steps, progress=False)
     gain = mdp.evaluate(agent.policy(deterministic=True), start=mdp.initial).average_reward
     assert gain >= best - 0.05 * abs(best)
 
@@ -209,6 +220,8 @@ def test_episodic_worlds_of_gymnasium_reach_the_optimal_gain(world, rule):
 def test_tools_of_stable_baselines3_take_our_agents():
     evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    agent = perstep.QLearning(env, rule="differential", step_size=0.1, reward_ratio=0.05).learn(20_000, progress=False)
+    agent = perstep.QLearning(env, rule="differential", step_size=0.1, reward_ratio=0.05, preset="paper").learn(
+        20_000, progress=False
+    )
     mean, _ = evaluation.evaluate_policy(agent, gymnasium.make("FrozenLake-v1", is_slippery=False), 10, warn=False)
     assert mean == 1.0

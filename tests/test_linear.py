@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -15,6 +14,7 @@ from perstep.interaction.behaviour import Behaviour
 from perstep.randomness import make_generator
 from perstep.recording import new_record
 from perstep.tiles import TileCoder
+from states_in_a_box import States
 
 ACTIONS, M, N = 3, 7, 5
 ALPHA, ETA, ETA_PI, LAMBDA = 0.02, 1.3, 0.7, 0.4
@@ -116,29 +116,6 @@ def test_softmax_survives_large_preferences():
     assert preferences.tolist() == [1.0, 0.0, 0.0]
 
 
-class States(gymnasium.Env):
-    """A finite MDP seen as numbers 0, 1, … of a box: one tile a state makes it a table again."""
-
-    def __init__(self, mdp):
-        self.mdp = mdp
-        self.observation_space = gymnasium.spaces.Box(0.0, float(mdp.num_states), (1,), np.float64)
-        self.action_space = gymnasium.spaces.Discrete(mdp.num_actions)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.generator = make_generator(seed or 0, 77)
-        self.state = 0
-        return np.array([0.5]), {}
-
-    def step(self, action):
-        world = self.mdp.world
-        outcome = self.np_random.choice(world.accept.shape[2], p=self.mdp.outcomes.probability[self.state, action])
-        mean, sd = world.mean[self.state, action, outcome], world.sd[self.state, action, outcome]
-        reward = min(world.cap, self.np_random.normal(mean, sd))
-        self.state = int(world.next_state[self.state, action, outcome])
-        return np.array([self.state + 0.5]), reward, False, False, {}
-
-
 @pytest.mark.parametrize(
     ("rule", "settings"),
     [
@@ -152,7 +129,9 @@ def test_one_hot_tiles_find_the_values_of_the_table(rule, settings):
     mdp = red_pill_blue_pill()
     exact = mdp.evaluate(np.full((2, 2), 0.5))
     shape = {"tilings": 1, "tiles": 2, "policy_ratio": 0.0, "step_size": perstep.Decay(0.5, 0.7)}
-    agent = perstep.ActorCritic(States(mdp), rule=rule, **shape, **settings).learn(60_000, progress=False)
+    agent = perstep.ActorCritic(States(mdp), rule=rule, **shape, **settings, preset="paper").learn(
+        60_000, progress=False
+    )
     assert agent.tiles.num_features == 2
     assert agent.average_reward == pytest.approx(exact.average_reward, abs=0.02)
     values = np.array([agent.state_value([0.5]), agent.state_value([1.5])])
@@ -163,7 +142,7 @@ def test_one_hot_tiles_find_the_values_of_the_table(rule, settings):
 def test_one_hot_tiles_find_the_policy_of_the_table():
     mdp = red_pill_blue_pill()
     settings = {"rule": "d2", "tilings": 1, "tiles": 2, "policy_ratio": 1.0, "step_size": 0.02, "offset_ratio": 0.5}
-    agent = perstep.ActorCritic(States(mdp), **settings).learn(60_000, progress=False)
+    agent = perstep.ActorCritic(States(mdp), **settings, preset="paper").learn(60_000, progress=False)
     assert mdp.solve().policy.tolist() == [agent.predict([0.5])[0], agent.predict([1.5])[0]]
 
 
@@ -207,6 +186,7 @@ def test_cart_pole_is_kept_up():
         reset_cost=100.0,
         step_size=0.01,
         policy_ratio=0.5,
+        preset="paper",
     )
     with pytest.warns(UserWarning, match="outside the bounds"):
         agent.learn(150_000, progress=False)

@@ -36,11 +36,10 @@ def learnt(name, **settings):
     return {"theta": agent._rewards.theta, "offset": agent._rewards.offset, **agent._arrays()}
 
 
-@pytest.mark.defaults
 @pytest.mark.parametrize("name", WORLDS)
 def test_help_shows_the_default_preset(name):
     parameters = inspect.signature(getattr(perstep, name)).parameters
-    for setting, value in shown(name, presets.DEFAULT).items():
+    for setting, value in shown(name, "steady").items():
         assert parameters[setting].default == value
 
 
@@ -61,7 +60,6 @@ def test_all_settings_named_at_once_give_the_same_bits(name, preset):
         np.testing.assert_array_equal(found[array], value, err_msg=array)
 
 
-@pytest.mark.defaults
 def test_rules_differ_where_they_should():
     agents = {
         rule: perstep.QLearning("perstep/RedPillBluePill-v0", rule=rule, seed=1).learn(5_000, progress=False)

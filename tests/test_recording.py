@@ -115,7 +115,9 @@ def test_memory_does_not_grow():
 def test_an_agent_records_all_its_rewards():
     # The average over all windows is the average of all rewards: here windows of 512 after 400,000 steps, and
     # red-pill's rewards under a fixed policy average −0.6 with an sd of 0.4 over √400,000.
-    agent = perstep.TDLearning("perstep/RedPillBluePill-v0", [1, 1], rule="d2", num_quantiles=5).learn(400_000)
+    agent = perstep.TDLearning("perstep/RedPillBluePill-v0", [1, 1], rule="d2", num_quantiles=5, preset="paper").learn(
+        400_000
+    )
     history = agent.history
     assert history.window == windows_at_once(400_000, 1, ROWS) == 512
     assert len(history) == 400_000 // 512

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from perstep import cli, paper, reproduction
+from perstep import command_flags, paper, reproduction
 from perstep.errors import UnknownName
 from perstep.paper import PARTS, belongs
 from perstep.studies import catalog
@@ -89,7 +89,7 @@ def test_none_named_are_those_that_take_minutes(monkeypatch, tmp_path):
 
 
 def test_the_help_names_every_part():
-    source = inspect.getsource(cli.ReproduceFlags)
+    source = inspect.getsource(command_flags.ReproduceFlags)
     assert all(re.search(rf"\b{name}\b", source) for name in PARTS)
 
 

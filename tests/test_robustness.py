@@ -113,12 +113,12 @@ def test_an_agent_is_not_taught_twice_at_once():
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 def test_estimates_that_run_away_are_reported():
     with pytest.raises(Diverged, match="smaller step_size"):
-        perstep.QLearning(access_control(), rule="differential", step_size=3.0).learn(1_000_000)
+        perstep.QLearning(access_control(), rule="differential", step_size=3.0, preset="paper").learn(1_000_000)
 
 
 def test_evaluation_does_not_beat_time_with_the_world():
     """The greedy loop takes five steps; every fifth reward is always the same one."""
-    agent = perstep.QLearning(two_loop(), rule="differential", step_size=0.01).learn(100_000)
+    agent = perstep.QLearning(two_loop(), rule="differential", step_size=0.01, preset="paper").learn(100_000)
     seen = agent.evaluate(5_000_000, deterministic=True)
     assert seen.average_reward == pytest.approx(0.4)
     assert seen.reward_distribution.mean == pytest.approx(0.4, abs=0.01)

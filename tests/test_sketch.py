@@ -199,7 +199,6 @@ def worlds():
     }
 
 
-@pytest.mark.defaults
 @pytest.mark.parametrize("rule", ["differential", "d2", "d3"])
 @pytest.mark.parametrize("world", [name for name in worlds() if name != "cliff"])  # whose ties last for ever
 def test_the_distribution_is_that_of_the_behaviour(world, rule):
@@ -228,7 +227,6 @@ def test_the_distribution_is_that_of_the_behaviour(world, rule):
     assert agent.earned_reward == pytest.approx(found.mean, abs=1e-12)
 
 
-@pytest.mark.defaults
 @pytest.mark.parametrize("world", worlds())
 def test_the_distribution_is_that_of_the_rewards_of_late(world):
     agent = perstep.QLearning(worlds()[world], rule="d2", seed=2)
@@ -247,7 +245,6 @@ def test_the_distribution_is_that_of_the_rewards_of_late(world):
             assert found.cvar(p) == pytest.approx(counted.cvar(p), abs=2e-3 * counted.std)
 
 
-@pytest.mark.defaults
 def test_a_changing_world_is_seen_as_it_is_now():
     agent = perstep.QLearning(RED_PILL, rule="d2", preset="changing").learn(1_000_000)
     assert 100_000 <= agent.reward_distribution.num_samples <= 200_000

@@ -469,7 +469,7 @@ def test_next_states_outside_the_world(tmp_path, saved):
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_estimates_that_are_no_numbers_harm_nobody(tmp_path, saved, number):
     # They may be what somebody's agent has come to: it says so when it learns, and learns on if told to.
-    places = ("q", "table.values"), ("pendulum", "weights.critic"), ("car q", "weights.critic"), ("q", "rewards.theta")
+    places = ("q", "table.values"), ("pendulum", "weights.critic"), ("car q", "weights.critic")
     for name, key in places:
         array = saved[name][0][key]
         agent = load_changed(tmp_path, saved, name, arrays={key: np.full(array.shape, number)})
@@ -477,6 +477,22 @@ def test_estimates_that_are_no_numbers_harm_nobody(tmp_path, saved, number):
             agent.learn(50)
         agent.may_diverge = True
         assert agent.learn(50).steps > 100
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_reward_quantiles_that_are_no_numbers(tmp_path, number):
+    # The paper's θ moves from where it is. That of the defaults is read from the recorded rewards, so it is right again.
+    path = tmp_path / "agent.safetensors"
+    for preset in ("paper", "steady"):
+        perstep.QLearning("perstep/RedPillBluePill-v0", rule="d3", num_quantiles=3, preset=preset).learn(60).save(path)
+        arrays, metadata = read(path)
+        write(path, {**arrays, "rewards.theta": np.full(3, number)}, metadata)
+        agent = perstep.load(path)
+        if preset == "paper":
+            with pytest.raises(ArithmeticError, match="the estimates are NaN or infinite"):
+                agent.learn(50)
+        else:
+            assert np.isfinite(agent.learn(50).reward_quantiles).all()
 
 
 @pytest.mark.parametrize("steps", [2**62, 10**400, "5", [5], 2.0])

@@ -256,7 +256,6 @@ def test_a_star_is_the_first_of_the_best():
     assert policies.greedy(np.array([1.0, 3.0, 3.0])) == 1
 
 
-@pytest.mark.defaults
 @pytest.mark.parametrize("rule", ["differential", "d2"])
 def test_the_defaults_are_their_transcription(rule):
     """θ feeds R̄ and Q of d2, and nothing else moves them: the literal update of the defaults, on recorded transitions."""

@@ -154,7 +154,6 @@ def test_values_stay_finite_where_quantiles_move_by_their_own_pulls(rule):
     assert np.abs(agent._run.weights.critic.mean(-1)).max() < 100
 
 
-@pytest.mark.defaults
 def test_a_best_action_among_equals_does_not_end_the_traces():
     for world, optimism in (("MountainCar-v0", 0.0), ("MountainCar-v0", 1.0)):
         agent = perstep.TileQ(
@@ -249,7 +248,6 @@ class LateCoin(gymnasium.Env):
         return np.array([self.time, self.has], np.float32), reward, False, False, {}
 
 
-@pytest.mark.defaults
 def test_what_pays_late_is_learnt_sooner():
     """A coin in eleven steps: (5 − 1)/11 a step is the best there is."""
     earned = [

@@ -232,7 +232,7 @@ def test_exact_answers_say_why_there_are_none() -> None:
 
 
 def test_exact_answers_of_control_are_those_of_the_best_policy_with_its_exploration() -> None:
-    answers = exact_answers(perstep.QLearning(RED_PILL, rule="d2", num_quantiles=10))
+    answers = exact_answers(perstep.QLearning(RED_PILL, rule="d2", num_quantiles=10, epsilon=0.1))
     assert answers["average_reward"] == pytest.approx(-0.605, abs=1e-6)
     assert answers["optimal_average_reward"] == pytest.approx(-0.6, abs=1e-6)
     assert answers["quantiles"][0] == pytest.approx(-1.0626, abs=1e-4)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
-from tyro.conf import Positional, arg
-
+from perstep.command_flags import EvaluateFlags, ReportFlags, ReproduceFlags, StudyFlags, SweepFlags
 from perstep.system.standard_streams import drop_output_without_reader, replace_unencodable_characters
 
 # A command imports what it needs when it runs: help, error messages and the version should not wait for compilers.
 if TYPE_CHECKING:
-    from perstep.agents import Agent
-    from perstep.completion import Command
     from perstep.studies.study_command import StudyOptions
 
 HELP = """usage: perstep COMMAND ...
@@ -43,7 +39,6 @@ Reinforcement learning in tasks that never end: the average reward per step and 
   perstep --version
 """
 
-FORECAST_STEPS = 1_000  # of the forecast at the end of a training run
 NO_READER = 141  # exit code of a program that writes to a pipe without a reader: 128 + SIGPIPE
 AUTO = "auto"
 
@@ -51,37 +46,6 @@ EXTRAS = {
     "torch": "deep", "ale_py": "deep", "minatar": "deep", "tensorboard": "deep", "ray": "ray", "optuna": "search",
     "wandb": "wandb",
 }  # fmt: skip
-WORLDS = {
-    "perstep/RedPillBluePill-v0": "two states: steady rewards, or bimodal ones that are better on average (the paper's first)",
-    "perstep/TwoLoop-v0": "nine states in two loops: the larger reward takes more steps",
-    "perstep/AccessControl-v0": "ten servers and customers of four priorities: which customers to reject",
-    "perstep/AdmissionControl-v0": "a queue with holding costs that may reject customers",
-    "perstep/ServiceQueue-v0": "the service rate of a queue with holding costs",
-    "perstep/TandemQueue-v0": "the first of two queues in a row",
-    "perstep/Routing-v0": "a dispatcher before a fast and a slow server",
-    "perstep/CrissCross-v0": "three classes of customers, two servers: whom to serve first",
-    "perstep/Inventory-v0": "order stock at a fixed cost per order, with lost sales",
-    "perstep/MultiItemInventory-v0": "items that share the cost of an order",
-    "perstep/PerishableStock-v0": "order stock that spoils after three days",
-    "perstep/Maintenance-v0": "run, repair or replace a machine",
-    "perstep/RecyclingRobot-v0": "search, wait or recharge",
-    "perstep/RiverSwim-v0": "swim up a river: random actions almost never reach the large reward",
-    "perstep/LongChain-v0": "every step looks like a loss until the end of the chain is found",
-    "perstep/SixArms-v0": "the best arm pays 6000 per step, and the way to it takes a hundred",
-    "perstep/Catch-v0": "balls fall one after the other, and a paddle catches them",
-    "perstep/CartPole-v0": "a pole that stands up again after a fall, which costs 10",
-    "perstep/MountainCar-v0": "a car that begins again at the top, which earns 100",
-    "perstep/Acrobot-v0": "an acrobot that begins again at the top, which earns 100",
-    "perstep/InvertedPendulum-v0": "keep a rod upright (the paper's second)",
-    "perstep/PendulumSwingUp-v0": "swing the rod up with a motor that is too weak to lift it directly",
-    "perstep/Autoscaling-v0": "how many servers to run for a demand that changes over the day",
-    "perstep/Atari-v0": "a game of the Arcade Learning Environment, also as ALE/Breakout-v5 (the paper's third)",
-    "perstep/MinAtar-Asterix-v0": "collect treasure, avoid enemies; MinAtar's games are small versions of Atari games",
-    "perstep/MinAtar-Breakout-v0": "break bricks with a ball",
-    "perstep/MinAtar-Freeway-v0": "cross the road",
-    "perstep/MinAtar-Seaquest-v0": "rescue divers before the oxygen runs out",
-    "perstep/MinAtar-SpaceInvaders-v0": "shoot the aliens before they land",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,19 +129,16 @@ def show_list(words: list[str]) -> int:
     """`perstep list`."""
     if words and words[0] not in ("-h", "--help"):
         raise ValueError(f"perstep list takes no arguments, got {words[0]!r}.")
-    import gymnasium
     from rich.console import Console
 
-    import perstep.environments
     from perstep.algorithms import ALGORITHMS
+    from perstep.registration import WORLDS
     from perstep.run_view import table
 
-    perstep.environments.register()
-    names = sorted(name for name in gymnasium.registry if name.startswith("perstep/"))
-    rows = [(row.name, row.rule, row.learner.agent, row.source) for row in ALGORITHMS.values()]
     console = Console()
-    console.print(table(["algorithm", "rule", "agent", "source"], rows))
-    console.print(table(["world", ""], [(name, WORLDS.get(name, "")) for name in names]))
+    algorithms = [(row.name, row.rule, row.learner.agent, row.source) for row in ALGORITHMS.values()]
+    console.print(table(["algorithm", "rule", "agent", "source"], algorithms))
+    console.print(table(["world", ""], [(name, world.description) for name, world in sorted(WORLDS.items())]))
     console.print(
         "[dim]The id of any other Gymnasium environment works too. Settings: perstep train ALGORITHM --help\n"
         "On tiles the default bootstrap is that of Sarsa, also for …-tile-q; --bootstrap greedy is Q-learning.[/]"
@@ -185,29 +146,62 @@ def show_list(words: list[str]) -> int:
     return 0
 
 
+def _only_word(words: list[str], command: str, takes: str, example: str) -> str | None:
+    """The one word that a command takes; None after its help."""
+    if words and words[0] in ("-h", "--help"):
+        print(f"perstep {command} takes {takes}. {example}")
+        return None
+    if len(words) != 1 or words[0].startswith("-"):
+        raise ValueError(f"perstep {command} takes {takes}, got {' '.join(words) or 'nothing'}. {example}")
+    return words[0]
+
+
 def check_world(words: list[str]) -> int:
     """`perstep check-world ID`."""
-    usage = "perstep check-world WORLD, for example perstep/RiverSwim-v0; the exit code is 1 if something is wrong"
-    if words and words[0] in ("-h", "--help"):
-        print(usage)
+    example = "For example perstep/RiverSwim-v0. The exit code is 1 if something is wrong."
+    if (name := _only_word(words, "check-world", "the id of one world", example)) is None:
         return 0
-    if len(words) != 1:
-        raise ValueError(f"perstep check-world takes the id of one world, got {len(words)}: {usage}.")
     import perstep.world_check
 
-    found = perstep.world_check.check_world(words[0])
+    found = perstep.world_check.check_world(name)
     print(found)
     return 1 if found else 0
 
 
 def cite(words: list[str]) -> int:
-    """`perstep cite`."""
+    """`perstep cite ALGORITHM`."""
+    if (name := _only_word(words, "cite", "the name of one algorithm", "For example d3-deep-q.")) is None:
+        return 0
     from perstep.algorithms import algorithm
     from perstep.citations import cite as entries
 
-    if len(words) != 1 or words[0].startswith("-"):
-        raise ValueError(f"perstep cite takes the name of one algorithm, such as d3-deep-q, got {len(words)} words.")
-    print(entries(algorithm(words[0]), sys.modules["perstep"].__version__))
+    print(entries(algorithm(name), sys.modules["perstep"].__version__))
+    return 0
+
+
+def card(words: list[str]) -> int:
+    """`perstep card FILE`."""
+    example = "It is the folder of a training run, or the .safetensors file of an agent."
+    if (name := _only_word(words, "card", "one file", example)) is None:
+        return 0
+    from perstep import training
+    from perstep.agents import load
+
+    path = Path(name) / training.AGENT if Path(name).is_dir() else Path(name)
+    print(load(path).card(path), end="")
+    return 0
+
+
+def completion(words: list[str]) -> int:
+    """`perstep completion SHELL`."""
+    example = 'It is bash, zsh or fish; for example in ~/.bashrc: eval "$(perstep completion bash)"'
+    if (shell := _only_word(words, "completion", "the name of one shell", example)) is None:
+        return 0
+    from perstep.completion import SHELLS, script
+    from perstep.config import choice
+
+    choice("shell", shell, SHELLS)
+    print(script(shell), end="")
     return 0
 
 
@@ -216,6 +210,7 @@ def train(words: list[str]) -> int:
     from perstep import run_view, training
     from perstep.algorithms import algorithm
     from perstep.training.flags import algorithm_position, evaluation_plan, train_flags
+    from perstep.training.summary import print_run
 
     if words and words[0] == AUTO:
         words = [_chosen(words), *words[1:]]
@@ -243,7 +238,7 @@ def train(words: list[str]) -> int:
             f"perstep: this run is finished, with {agent.steps:,} steps. Give a larger --steps to continue it.",
             file=sys.stderr,
         )
-    _show_run(agent, flags.out)
+    print_run(agent, flags.out)
     return 0
 
 
@@ -263,7 +258,8 @@ def _chosen(words: list[str]) -> str:
 
 def _train_without_algorithm(words: list[str]) -> int:
     from perstep.algorithms import ALGORITHMS, algorithm
-    from perstep.training.flags import TrainFlags, parsed
+    from perstep.flag_parsing import parsed
+    from perstep.training.flags import TrainFlags
 
     if words and not words[0].startswith("-"):
         algorithm(words[0])  # raises an error with the most similar name
@@ -278,56 +274,6 @@ def _train_without_algorithm(words: list[str]) -> int:
     return 0
 
 
-def _show_run(agent: Agent, folder: Path) -> None:
-    """Print the learnt numbers beside the exact ones, and the paths of the files."""
-    from rich.console import Console
-    from rich.text import Text
-
-    from perstep import run_view, training
-
-    console = Console()
-    exact = training.read_record(folder).get("exact") or {}
-    console.print(run_view.learnt_table(training.run_status(agent), exact))
-    if agent.config.risk_level < 1.0:
-        console.print(
-            f"the worst {100 * agent.config.risk_level:g} % of the steps earn {agent.objective:.6g} on average"
-        )
-    if agent.config.forecast:
-        with contextlib.suppress(ValueError):  # rewards whose squares are infinite
-            console.print(str(agent.forecast(FORECAST_STEPS)), highlight=False)
-    for name in training.FILES:
-        if (folder / name).exists() and training.is_current(folder, name):
-            console.print(Text(str(folder / name), style="dim"), soft_wrap=True)
-    if training.is_current(folder, training.EVENTS):
-        console.print(Text(f"tensorboard --logdir {folder}", style="dim"), soft_wrap=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateFlags:
-    """Evaluate a trained agent: it acts without learning."""
-
-    run: Annotated[Positional[Path], arg(metavar="RUN")]
-    """Folder of a training run, or the .safetensors file of an agent."""
-    steps: int = 10_000
-    """Number of steps of the evaluation."""
-    deterministic: bool = False
-    """Act without exploration."""
-    seed: int | None = None
-    """Seed of the evaluation; by default the seed of the agent."""
-    json: bool = False
-    """Print the result as JSON."""
-    budget: float | None = None
-    """How many bytes of memory the agent and its world may take beyond the size of the file; by default 1e9."""
-    world: str | None = None
-    """Id of the Gymnasium environment, if the agent's file does not name its world."""
-    world_settings: tuple[str, ...] = ()
-    """Settings of that world, for example order=accept-first."""
-    video: Annotated[Path | None, arg(aliases=("--gif",))] = None
-    """File for a video of the evaluation from its first step, .gif or .mp4. The world must be able to draw itself."""
-    video_steps: Annotated[int, arg(aliases=("--gif-steps",))] = 200
-    """Number of steps in the video; may be larger than --steps."""
-
-
 def evaluate(words: list[str]) -> int:
     """`perstep evaluate`."""
     from rich.console import Console
@@ -336,7 +282,9 @@ def evaluate(words: list[str]) -> int:
     from perstep import run_view, training
     from perstep.agents import load
     from perstep.agents.worlds import Absent
-    from perstep.training.flags import pairs, parsed
+    from perstep.flag_parsing import parsed
+    from perstep.training.flags import pairs
+    from perstep.training.summary import needs_its_world
 
     flags = parsed(EvaluateFlags, "perstep evaluate", words, also=("gif", "gif_steps"))
     path = flags.run / training.AGENT if flags.run.is_dir() else flags.run
@@ -345,7 +293,7 @@ def evaluate(words: list[str]) -> int:
     env = None if flags.world is None else training.make_world(flags.world, pairs(flags.world_settings))
     agent = load(path, env) if flags.budget is None else load(path, env, budget=flags.budget)
     if isinstance(absent := agent._opened.absent, Absent) and flags.run.is_dir():
-        raise ValueError(_with_its_world(flags.run, absent.name))
+        raise ValueError(needs_its_world(flags.run, absent.name))
     if flags.video is not None:
         from perstep.training.video import record_video  # imports Pillow, which other evaluations do not need
 
@@ -366,51 +314,9 @@ def evaluate(words: list[str]) -> int:
     return 0
 
 
-def _with_its_world(folder: Path, name: str) -> str:
-    """What to say of a run in a world whose module nothing has imported: a file alone never makes us import one."""
-    from perstep import training
-
-    spec = training.read_record(folder)
-    settings = [f"{key}={json.dumps(value)}" for key, value in (spec.get("world_settings") or {}).items()]
-    more = ["--world-settings", *settings] if settings else []
-    command = shlex.join(["perstep", "evaluate", str(folder), "--world", str(spec.get("world", name)), *more])
-    return f"This run is in a world of your own, {spec.get('world', name)}, which a file alone cannot bring. Use: {command}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyFlags:
-    """How the runs of a study are executed."""
-
-    out: Path = Path("results")
-    """Folder for the results. Runs whose results are there are not repeated."""
-    engine: Literal["local", "ray"] = "local"
-    """local: all cores of this machine; ray: a Ray cluster."""
-    ray_address: str | None = None
-    """Address of the Ray cluster; without it, Ray is started on this machine."""
-    shard: str | None = None
-    """i/n: run only the configurations whose index modulo n is i, for example in an array of jobs."""
-    retry_failed: bool = False
-    """Repeat the runs that failed."""
-    run_timeout: float | None = None
-    """Seconds after which a run is stopped and recorded as failed, because its world may hang; no limit by default."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproduceFlags(StudyFlags):
-    """Run the experiments of the paper, and make their figures and tables."""
-
-    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
-    """Experiments: redpill, pendulum, theory (these three by default), minatar, minatar-tuning, atari,
-    atari-figure-4, atari-short, defaults, continuing, continuing-tuned."""
-    scale: Literal["smoke", "small", "paper"] = "small"
-    """smoke: a quick test that everything runs; small: takes minutes; paper: the settings of the paper."""
-    tuned_only: bool = False
-    """Run only the settings that the paper's figures show, not the whole grids."""
-
-
 def reproduce(words: list[str]) -> int:
     """`perstep reproduce`."""
-    from perstep.training.flags import parsed
+    from perstep.flag_parsing import parsed
 
     flags = parsed(ReproduceFlags, "perstep reproduce", words)
     from perstep.reproduction import reproduce as reproduce_parts  # after the flags: help and errors do not wait for it
@@ -419,21 +325,9 @@ def reproduce(words: list[str]) -> int:
     return reproduce_parts(list(flags.parts), flags.scale, flags.out, options)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepFlags(StudyFlags):
-    """Run your own study: an algorithm in a world over a grid of settings, with many runs of each."""
-
-    study: Annotated[Positional[Path], arg(metavar="STUDY")]
-    """A .yaml or .json file, or a .py file that defines STUDY."""
-    search: Literal["optuna"] | None = None
-    """Let Optuna choose which configurations to run, instead of running all of them. All that ran before counts."""
-    trials: int | None = None
-    """With --search: how many configurations to try; by default 30. To go on later, give more."""
-
-
 def sweep(words: list[str]) -> int:
     """`perstep sweep`."""
-    from perstep.training.flags import parsed
+    from perstep.flag_parsing import parsed
 
     flags = parsed(SweepFlags, "perstep sweep", words)
     from perstep.studies.sweep import sweep as sweep_study
@@ -458,85 +352,9 @@ def _trials(flags: SweepFlags) -> int | None:
     return count("--trials", TRIALS if flags.trials is None else flags.trials, 1)
 
 
-def card(words: list[str]) -> int:
-    """`perstep card`."""
-    from perstep import training
-    from perstep.agents import load
-
-    usage = "perstep card RUN, with the folder of a training run or the .safetensors file of an agent"
-    if words and words[0] in ("-h", "--help"):
-        print(usage)
-        return 0
-    if len(words) != 1:
-        raise ValueError(f"perstep card takes one file, got {len(words)}: {usage}.")
-    path = Path(words[0]) / training.AGENT if Path(words[0]).is_dir() else Path(words[0])
-    print(load(path).card(path), end="")
-    return 0
-
-
-def completion(words: list[str]) -> int:
-    """`perstep completion`."""
-    from perstep.completion import SHELLS, script
-    from perstep.config import choice
-
-    usage = 'perstep completion bash, zsh or fish; for example in ~/.bashrc: eval "$(perstep completion bash)"'
-    if words and words[0] in ("-h", "--help"):
-        print(usage)
-        return 0
-    if len(words) != 1:
-        raise ValueError(f"perstep completion takes the name of one shell, got {len(words)} words: {usage}.")
-    choice("shell", words[0], SHELLS)
-    print(script(words[0], _completed()), end="")
-    return 0
-
-
-def _completed() -> dict[str, Command]:
-    """What may follow every command."""
-    import gymnasium
-
-    from perstep.algorithms import ALGORITHMS
-    from perstep.completion import SHELLS, Command, flags_of
-    from perstep.paper import PARTS
-    from perstep.presets import PRESETS
-    from perstep.training.flags import PredictionFlags, TrainFlags
-
-    worlds = tuple(sorted(gymnasium.registry))
-    by_config: dict[Any, list[str]] = {}
-    for row in ALGORITHMS.values():
-        by_config.setdefault((row.config, row.learner.control), []).append(row.name)
-    settings = {}
-    for (config, control), names in by_config.items():
-        own = {**flags_of(config, config.preset_settings({})), "--preset": tuple(PRESETS)}
-        own.pop("--rule", None)  # the algorithm gives it
-        settings[tuple(names)] = own if control else {**flags_of(PredictionFlags), **own}
-    algorithms = tuple(ALGORITHMS)
-    return {
-        "list": Command(),
-        "train": Command(algorithms, flags_of(TrainFlags), settings, worlds),
-        "evaluate": Command(flags=flags_of(EvaluateFlags)),
-        "reproduce": Command(tuple(PARTS), flags_of(ReproduceFlags)),
-        "sweep": Command(flags=flags_of(SweepFlags)),
-        "cite": Command(algorithms),
-        "check-world": Command(worlds),
-        "report": Command(flags=flags_of(ReportFlags)),
-        "completion": Command(SHELLS),
-        "card": Command(),
-    }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportFlags:
-    """Write the results as one self-contained page: the claims of the paper and their verdicts, figures, timing."""
-
-    results: Annotated[Positional[Path], arg(metavar="RESULTS")]
-    """Folder with the results of `perstep reproduce`."""
-    out: Path | None = None
-    """File for the page; by default report.html in that folder."""
-
-
 def report(words: list[str]) -> int:
     """`perstep report`."""
-    from perstep.training.flags import parsed
+    from perstep.flag_parsing import parsed
 
     flags = parsed(ReportFlags, "perstep report", words)
     from perstep.report import report as write_report

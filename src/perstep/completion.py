@@ -12,6 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium
+
+from perstep.algorithms import ALGORITHMS
+from perstep.command_flags import EvaluateFlags, ReportFlags, ReproduceFlags, SweepFlags
+from perstep.paper import PARTS
+from perstep.presets import PRESETS
+from perstep.training.flags import PredictionFlags, TrainFlags
+
 SHELLS = ("bash", "zsh", "fish")
 
 Flags = Mapping[str, tuple[str, ...] | None]
@@ -57,11 +65,38 @@ def _choices(hint: Any) -> Iterable[str]:
             yield from _choices(part)
 
 
-def script(shell: str, commands: Mapping[str, Command]) -> str:
+def commands() -> dict[str, Command]:
+    """What may follow every command."""
+    worlds = tuple(sorted(gymnasium.registry))
+    by_config: dict[Any, list[str]] = {}
+    for row in ALGORITHMS.values():
+        by_config.setdefault((row.config, row.learner.control), []).append(row.name)
+    settings = {}
+    for (config, control), names in by_config.items():
+        own = {**flags_of(config, config.preset_settings({})), "--preset": tuple(PRESETS)}
+        own.pop("--rule", None)  # the algorithm gives it
+        settings[tuple(names)] = own if control else {**flags_of(PredictionFlags), **own}
+    algorithms = tuple(ALGORITHMS)
+    return {
+        "list": Command(),
+        "train": Command(algorithms, flags_of(TrainFlags), settings, worlds),
+        "evaluate": Command(flags=flags_of(EvaluateFlags)),
+        "reproduce": Command(tuple(PARTS), flags_of(ReproduceFlags)),
+        "sweep": Command(flags=flags_of(SweepFlags)),
+        "cite": Command(algorithms),
+        "check-world": Command(worlds),
+        "report": Command(flags=flags_of(ReportFlags)),
+        "completion": Command(SHELLS),
+        "card": Command(),
+    }
+
+
+def script(shell: str) -> str:
     """The script for a shell."""
+    every = commands()
     if shell == "fish":
-        return _fish(commands)
-    return (_ZSH if shell == "zsh" else "") + _bash(commands)
+        return _fish(every)
+    return (_ZSH if shell == "zsh" else "") + _bash(every)
 
 
 # zsh runs bash's script. Where ~/.zshrc has not started the completions of zsh, this does.

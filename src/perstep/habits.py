@@ -1,10 +1,10 @@
-"""Names that people bring from other libraries, above all Stable-Baselines3, and what they are called here."""
+"""Names that people bring from other libraries, above all Stable-Baselines3, and what to use instead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 
-SETTINGS: Mapping[str, str] = {
+HABITS: Mapping[str, str] = {
     "gamma": "discount",
     "learning_rate": "step_size",
     "lr": "step_size",
@@ -22,13 +22,9 @@ SETTINGS: Mapping[str, str] = {
     "lambda_": "trace_decay",
     "td_lambda": "trace_decay",
     "traces": "trace_decay",
-}
-"""Settings with another name here."""
-
-SENTENCES: Mapping[str, str] = {
     "policy": "The network is chosen by the observations; network and hidden change it.",
     "policy_kwargs": "The sizes of the layers are hidden=(256, 256), the step of Adam is step_size.",
-    "verbose": "learn(progress=True) shows a bar, agent.check() says what is wrong.",
+    "verbose": "learn(progress=True) shows a bar, agent.check() says what is wrong; callbacks print nothing.",
     "exploration_fraction": "epsilon_steps is the number of steps in which ε falls.",
     "exploration_rate": "epsilon is its final value and epsilon_steps the number of steps until then.",
     "target_update_interval": "The target network follows at every update, by target_step_size.",
@@ -39,56 +35,36 @@ SENTENCES: Mapping[str, str] = {
     "gae_lambda": "The learners on tiles have eligibility traces, trace_decay; networks have return_steps.",
     "n_envs": "Give a vector environment: gymnasium.make_vec(id, num_envs=8).",
     "num_envs": "Give a vector environment: gymnasium.make_vec(id, num_envs=8).",
-    "total_timesteps": "It is an argument of learn: agent.learn(num_steps).",
-}
-"""Settings that have no counterpart, and what to do instead."""
-
-LEARN_ARGUMENTS: Mapping[str, str] = {
-    "total_timesteps": "It is called num_steps: learn(100_000).",
+    "total_timesteps": "It is called num_steps, an argument of learn: agent.learn(100_000).",
     "progress_bar": "It is called progress: learn(100_000, progress=True).",
     "log_interval": "agent.history has the averages of every window, whatever is shown.",
-    "tb_log_name": "Give callback=perstep.TensorBoardCallback(folder).",
+    "tb_log_name": "Give callback=perstep.TensorBoardCallback(folder) to learn.",
     "reset_num_timesteps": "learn always goes on; make a new agent to begin again.",
     "eval_freq": "Give callback=perstep.EvalCallback(eval_freq=10_000).",
-}
-"""Arguments of `learn` elsewhere."""
-
-EVALUATE_ARGUMENTS: Mapping[str, str] = {
-    "n_eval_episodes": "A task that never ends has no episodes: evaluate(num_steps), whose episode_returns are those that ended.",
-    "env": "An agent evaluates in a copy of its own world; perstep.load(path, env=env) takes it to another one.",
-    "eval_env": "An agent evaluates in a copy of its own world; perstep.load(path, env=env) takes it to another one.",
+    "n_eval_episodes": "A task that never ends has no episodes: num_steps is the length of an evaluation, "
+    "whose episode_returns are those that ended.",
+    "env": "The agent evaluates in a copy of its own world: leave it out; perstep.load(path, env=env) takes it to another one.",
+    "eval_env": "The agent evaluates in a copy of its own world: leave it out; perstep.load(path, env=env) "
+    "takes it to another one.",
     "render": "perstep evaluate FILE --video film.gif records a video.",
     "return_episode_rewards": "They are in the result: evaluate(num_steps).episode_returns.",
-}
-"""Arguments of an evaluation elsewhere."""
-
-CALLBACK_ARGUMENTS: Mapping[str, str] = {
-    "eval_env": "The agent evaluates in a copy of its own world: leave it out.",
-    "n_eval_episodes": "A task that never ends has no episodes: num_steps is the length of an evaluation.",
     "n_eval_steps": "It is called num_steps.",
     "callback_on_new_best": "Look at callback.best in a callback of your own: learn(…, callback=[evaluating, mine]).",
     "callback_after_eval": "Give several callbacks: learn(…, callback=[evaluating, mine]).",
     "log_path": "callback.evaluations holds every evaluation.",
-    "render": "perstep evaluate FILE --video film.gif records a video.",
-    "verbose": "Nothing is printed; what a callback did is in its attributes.",
     "warn": "There is nothing to warn of.",
-    "save_replay_buffer": "The replay is always saved with the agent.",
+    "save_replay_buffer": "The replay is always saved with the agent, by agent.save(path); replay=False leaves it out.",
     "save_vecnormalize": "What the agent knows of scales is always saved with it.",
-}
-"""Arguments of callbacks elsewhere."""
-
-METHODS: Mapping[str, str] = {
     "set_env": "Save the agent and load it into the other world: perstep.load(path, env=env).",
     "get_env": "The world is the one that you gave; agent.mdp is the finite MDP, if it is one.",
     "get_parameters": "agent.network is the PyTorch module of a DeepQ; tables have all_action_values.",
     "set_parameters": "agent.network.load_state_dict(...) sets the weights of a DeepQ; perstep.load reads a whole agent.",
-    "save_replay_buffer": "agent.save(path) keeps the replay too; replay=False leaves it out.",
     "load_replay_buffer": "perstep.load(path) reads the replay with the agent.",
     "evaluate_policy": "agent.evaluate(num_steps) follows the policy for a budget of steps.",
-    "export": "Tables and networks can be exported. The weights of tiles are in the file that save(path) writes, which the "
-    "library safetensors reads.",
-    "action_values": "An actor-critic has no values of actions: policy(observation) are their probabilities, and "
-    "state_value(observation) is the value.",
+    "export": "Tables and networks can be exported. The weights of tiles are in the file that save(path) "
+    "writes, which the library safetensors reads.",
+    "action_values": "An actor-critic has no values of actions: policy(observation) are their probabilities, "
+    "and state_value(observation) is the value.",
     "state_value": "TileQ and DeepQ have values of actions: action_values(observation), whose largest is that of the state.",
     "train": "learn(num_steps) takes steps and learns from them.",
     "fit": "learn(num_steps) takes steps and learns from them.",
@@ -96,29 +72,23 @@ METHODS: Mapping[str, str] = {
     "num_timesteps": "It is called steps: agent.steps.",
     "observation_space": "It is that of the world that you gave.",
     "action_space": "It is that of the world that you gave.",
-}
-"""Methods and attributes of agents elsewhere."""
-
-
-CLASSES: Mapping[str, str] = {
     "DQN": "Use perstep.DeepQ(env), or with a discount alone perstep.make_agent('dqn', env).",
     "QRDQN": "Use perstep.DeepQ(env, rule='d3'), or with a discount alone perstep.make_agent('qr-dqn', env).",
     "PPO": "Use perstep.ActorCritic(env) for boxes of a few numbers, perstep.DeepQ(env) for images and long vectors.",
     "A2C": "Use perstep.ActorCritic(env) for boxes of a few numbers, perstep.DeepQ(env) for images and long vectors.",
     "SAC": "There are no continuous actions: wrap the world in gymnasium.wrappers.DiscretizeAction and use perstep.DeepQ(env).",
 }
-"""Classes of other libraries."""
+"""Settings, arguments, methods and classes elsewhere → the name here, or a sentence."""
 
 
 def class_hint(name: str) -> str:
     """What to use instead of an algorithm of another library, in whichever letters it is written; empty for other names."""
-    plain = str(name).upper().replace("-", "").replace("_", "")
-    return CLASSES.get(plain, "")
+    return HABITS.get(str(name).upper().replace("-", "").replace("_", ""), "")
 
 
-def instead_of(name: str, known: Iterable[str]) -> str | None:
-    """A sentence about a setting of another library; None for a name that means nothing here."""
-    if (ours := SETTINGS.get(name, "")) in known:
-        return f"it is called {ours!r} here."
-    sentence = SENTENCES.get(name)
-    return None if sentence is None else f"{sentence[0].lower()}{sentence[1:]}"
+def instead_of(name: str, known: Container[str] = ()) -> str:
+    """A sentence about a name of another library; empty if it means nothing here, or something that is not among these names."""
+    ours = HABITS.get(name, "")
+    if not ours.isidentifier():
+        return ours
+    return f"It is called {ours!r} here." if ours in known else ""

@@ -1,25 +1,23 @@
-"""The parts of the paper that `perstep reproduce` can run, each told once: its studies, figures, claims and tables."""
+"""The parts of the paper that `perstep reproduce` can run: its studies, figures, claims and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from perstep.errors import unknown
-from perstep.figures import continuing as continuing_figures
-from perstep.figures import defaults as defaults_figures
 from perstep.figures import games as games_figures
 from perstep.figures import pendulum as pendulum_figures
 from perstep.figures import redpill as redpill_figures
 from perstep.figures import theory as theory_figures
 from perstep.figures.paper_figure import PaperFigure
-from perstep.studies import catalog, continuing_tiles, continuing_tuned, defaults, theory
+from perstep.studies import catalog, theory
 from perstep.studies.claims import games, pendulum, redpill
 from perstep.studies.claims.claim import Claim
 from perstep.studies.confirmation import confirmation
+from perstep.studies.measurement import Measurement
 from perstep.studies.results import Results
-from perstep.studies.study import Scale, Study
+from perstep.studies.study import Study
 from perstep.studies.tables import ATARI_TABLES, MINATAR_TABLES, Table
 
 
@@ -30,6 +28,7 @@ class Part:
     title: str
     about: str
     studies: Sequence[Study] = ()
+    measurements: Sequence[Measurement] = ()
     figures: Mapping[str, PaperFigure] = field(default_factory=dict)
     """Name → figure."""
     claims: Callable[[Results], list[Claim]] = lambda _: []
@@ -38,8 +37,6 @@ class Part:
     """Where and what the paper claims, in few sentences: shown as not run if there are no results."""
     tables: Mapping[str, Table] = field(default_factory=dict)
     """Title → table."""
-    measure: Callable[[Path, Scale], tuple[int, int]] | None = None
-    """For a part without studies: makes the missing tables in a folder. Returns the numbers of tables found and made."""
     follow_up: Callable[[Results], Results] | None = None
     """Studies that can be planned only when the results of the part are complete."""
 
@@ -82,6 +79,7 @@ PARTS = {
         title="Theory, measured",
         about="The theorems of the appendix as measurements on small worlds whose answers are exact, and the known limits of the "
         "printed algorithms.",
+        measurements=theory.MEASUREMENTS,
         figures=theory_figures.FIGURES,
         claims=theory.claims,
         in_brief=(
@@ -90,7 +88,6 @@ PARTS = {
             ("App. B", "the values of D2 converge under two timescales"),
             ("Theorem 4.4", "as Q converges, the average reward of the greedy policy goes to the best there is"),
         ),
-        measure=theory.measure,
     ),
     "minatar": Part(
         title="MinAtar",
@@ -139,31 +136,8 @@ PARTS = {
         studies=catalog.ATARI_SHORT,
         figures=_only(games_figures.FIGURES, "figure_4", "figure_c8"),
     ),
-    "defaults": Part(
-        title="Defaults",
-        about="Beyond the paper: what an agent with no setting but the rule reaches in "
-        f"{len(defaults.WORLDS)} finite worlds with exact answers, "
-        "with the paper's settings and with our defaults.",
-        figures=defaults_figures.FIGURES,
-        claims=defaults.claims,
-        in_brief=tuple(("ours", says) for says in defaults.STATEMENTS),
-        measure=defaults.measure,
-    ),
-    "continuing": Part(
-        title="Continuing worlds",
-        about="Beyond the paper: every rule and baseline on tables in 14 continuing worlds, beside rules of practice and the "
-        "optimum, and on tiles in 7 more.",
-        figures=_only(continuing_figures.FIGURES, "continuing", "continuing_tiles"),
-        measure=continuing_tiles.measure,
-    ),
-    "continuing-tuned": Part(
-        title="Continuing worlds, tuned",
-        about="The same on tables, with the best setting of a small grid for each algorithm and each world.",
-        figures=_only(continuing_figures.FIGURES, "continuing_tuned"),
-        measure=continuing_tuned.measure,
-    ),
 }
-"""Name → part, in the order of the paper; what goes beyond it comes last."""
+"""Name → part, in the order of the paper."""
 
 BY_DEFAULT = (
     "redpill",

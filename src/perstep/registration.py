@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import gymnasium
 
 _FINITE = "perstep.environments.gym_env:finite_env"
@@ -10,49 +12,120 @@ _MINATAR = "perstep.environments.minatar:MinAtarEnv"
 
 _ENDLESS = "perstep.environments.wrappers:endless_env"
 
-WORLDS: dict[str, tuple[str, dict[str, str | float]]] = {
-    "perstep/RedPillBluePill-v0": (_FINITE, {"world": "red_pill_blue_pill"}),
-    "perstep/TwoLoop-v0": (_FINITE, {"world": "two_loop"}),
-    "perstep/AccessControl-v0": (_FINITE, {"world": "access_control"}),
-    "perstep/AdmissionControl-v0": (_FINITE, {"world": "admission_control"}),
-    "perstep/Catch-v0": (_FINITE, {"world": "catch"}),
-    "perstep/CrissCross-v0": (_FINITE, {"world": "criss_cross"}),
-    "perstep/Inventory-v0": (_FINITE, {"world": "inventory"}),
-    "perstep/LongChain-v0": (_FINITE, {"world": "long_chain"}),
-    "perstep/Maintenance-v0": (_FINITE, {"world": "maintenance"}),
-    "perstep/MultiItemInventory-v0": (_FINITE, {"world": "multi_item_inventory"}),
-    "perstep/PerishableStock-v0": (_FINITE, {"world": "perishable_stock"}),
-    "perstep/RecyclingRobot-v0": (_FINITE, {"world": "recycling_robot"}),
-    "perstep/RiverSwim-v0": (_FINITE, {"world": "river_swim"}),
-    "perstep/Routing-v0": (_FINITE, {"world": "routing"}),
-    "perstep/ServiceQueue-v0": (_FINITE, {"world": "service_queue"}),
-    "perstep/SixArms-v0": (_FINITE, {"world": "six_arms"}),
-    "perstep/TandemQueue-v0": (_FINITE, {"world": "tandem_queue"}),
-    "perstep/InvertedPendulum-v0": (_PENDULUM, {"parameters": "inverted-pendulum"}),
-    "perstep/PendulumSwingUp-v0": (_PENDULUM, {"parameters": "pendulum-swing-up"}),
-    "perstep/PuckWorld-v0": ("perstep.environments.puck_world:PuckWorldEnv", {}),
+
+class World(NamedTuple):
+    """How a world is made, and what it is."""
+
+    entry_point: str
+    settings: dict[str, str | float]
+    description: str
+
+
+WORLDS: dict[str, World] = {
+    "perstep/RedPillBluePill-v0": World(
+        _FINITE,
+        {"world": "red_pill_blue_pill"},
+        "two states: steady rewards, or bimodal ones that are better on average (the paper's first)",
+    ),
+    "perstep/TwoLoop-v0": World(
+        _FINITE, {"world": "two_loop"}, "nine states in two loops: the larger reward takes more steps"
+    ),
+    "perstep/AccessControl-v0": World(
+        _FINITE, {"world": "access_control"}, "ten servers and customers of four priorities: which customers to reject"
+    ),
+    "perstep/AdmissionControl-v0": World(
+        _FINITE, {"world": "admission_control"}, "a queue with holding costs that may reject customers"
+    ),
+    "perstep/Catch-v0": World(_FINITE, {"world": "catch"}, "balls fall one after the other, and a paddle catches them"),
+    "perstep/CrissCross-v0": World(
+        _FINITE, {"world": "criss_cross"}, "three classes of customers, two servers: whom to serve first"
+    ),
+    "perstep/Inventory-v0": World(
+        _FINITE, {"world": "inventory"}, "order stock at a fixed cost per order, with lost sales"
+    ),
+    "perstep/LongChain-v0": World(
+        _FINITE, {"world": "long_chain"}, "every step looks like a loss until the end of the chain is found"
+    ),
+    "perstep/Maintenance-v0": World(_FINITE, {"world": "maintenance"}, "run, repair or replace a machine"),
+    "perstep/MultiItemInventory-v0": World(
+        _FINITE, {"world": "multi_item_inventory"}, "items that share the cost of an order"
+    ),
+    "perstep/PerishableStock-v0": World(
+        _FINITE, {"world": "perishable_stock"}, "order stock that spoils after three days"
+    ),
+    "perstep/RecyclingRobot-v0": World(_FINITE, {"world": "recycling_robot"}, "search, wait or recharge"),
+    "perstep/RiverSwim-v0": World(
+        _FINITE, {"world": "river_swim"}, "swim up a river: random actions almost never reach the large reward"
+    ),
+    "perstep/Routing-v0": World(_FINITE, {"world": "routing"}, "a dispatcher before a fast and a slow server"),
+    "perstep/ServiceQueue-v0": World(
+        _FINITE, {"world": "service_queue"}, "the service rate of a queue with holding costs"
+    ),
+    "perstep/SixArms-v0": World(
+        _FINITE, {"world": "six_arms"}, "the best arm pays 6000 per step, and the way to it takes a hundred"
+    ),
+    "perstep/TandemQueue-v0": World(_FINITE, {"world": "tandem_queue"}, "the first of two queues in a row"),
+    "perstep/InvertedPendulum-v0": World(
+        _PENDULUM, {"parameters": "inverted-pendulum"}, "keep a rod upright (the paper's second)"
+    ),
+    "perstep/PendulumSwingUp-v0": World(
+        _PENDULUM,
+        {"parameters": "pendulum-swing-up"},
+        "swing the rod up with a motor that is too weak to lift it directly",
+    ),
+    "perstep/PuckWorld-v0": World(
+        "perstep.environments.puck_world:PuckWorldEnv",
+        {},
+        "a puck that is pushed towards a target, which jumps to another place now and then",
+    ),
     # Their rewards are the same in every step, so an end must cost or earn something.
-    "perstep/CartPole-v0": (_ENDLESS, {"name": "CartPole-v1", "reset_cost": 10.0}),
-    "perstep/MountainCar-v0": (_ENDLESS, {"name": "MountainCar-v0", "reset_cost": -100.0}),
-    "perstep/Acrobot-v0": (_ENDLESS, {"name": "Acrobot-v1", "reset_cost": -100.0}),
-    "perstep/Autoscaling-v0": ("perstep.environments.autoscaling:AutoscalingEnv", {}),
-    "perstep/MinAtar-Asterix-v0": (_MINATAR, {"game": "asterix"}),
-    "perstep/MinAtar-Breakout-v0": (_MINATAR, {"game": "breakout"}),
-    "perstep/MinAtar-Freeway-v0": (_MINATAR, {"game": "freeway"}),
-    "perstep/MinAtar-Seaquest-v0": (_MINATAR, {"game": "seaquest"}),
-    "perstep/MinAtar-SpaceInvaders-v0": (_MINATAR, {"game": "space_invaders"}),
-    "perstep/Atari-v0": ("perstep.environments.atari:AtariEnv", {"game": "breakout"}),
+    "perstep/CartPole-v0": World(
+        _ENDLESS,
+        {"name": "CartPole-v1", "reset_cost": 10.0},
+        "a pole that stands up again after a fall, which costs 10",
+    ),
+    "perstep/MountainCar-v0": World(
+        _ENDLESS,
+        {"name": "MountainCar-v0", "reset_cost": -100.0},
+        "a car that begins again at the top, which earns 100",
+    ),
+    "perstep/Acrobot-v0": World(
+        _ENDLESS,
+        {"name": "Acrobot-v1", "reset_cost": -100.0},
+        "an acrobot that begins again at the top, which earns 100",
+    ),
+    "perstep/Autoscaling-v0": World(
+        "perstep.environments.autoscaling:AutoscalingEnv",
+        {},
+        "how many servers to run for a demand that changes over the day",
+    ),
+    "perstep/MinAtar-Asterix-v0": World(
+        _MINATAR,
+        {"game": "asterix"},
+        "collect treasure, avoid enemies; MinAtar's games are small versions of Atari games",
+    ),
+    "perstep/MinAtar-Breakout-v0": World(_MINATAR, {"game": "breakout"}, "break bricks with a ball"),
+    "perstep/MinAtar-Freeway-v0": World(_MINATAR, {"game": "freeway"}, "cross the road"),
+    "perstep/MinAtar-Seaquest-v0": World(_MINATAR, {"game": "seaquest"}, "rescue divers before the oxygen runs out"),
+    "perstep/MinAtar-SpaceInvaders-v0": World(
+        _MINATAR, {"game": "space_invaders"}, "shoot the aliens before they land"
+    ),
+    "perstep/Atari-v0": World(
+        "perstep.environments.atari:AtariEnv",
+        {"game": "breakout"},
+        "a game of the Arcade Learning Environment, also as ALE/Breakout-v5 (the paper's third)",
+    ),
 }
-"""Gymnasium id → (entry point, keyword arguments) of each world."""
-FINITE_WORLDS = {str(settings["world"]) for entry_point, settings in WORLDS.values() if entry_point == _FINITE}
+"""The one list of worlds: Gymnasium id → how each is made, and what it is."""
+FINITE_WORLDS = {str(world.settings["world"]) for world in WORLDS.values() if world.entry_point == _FINITE}
 """The functions of `perstep.environments` that return the registered finite worlds."""
 
 
 def register() -> None:
     """Register the worlds with Gymnasium, each at most once. They have no time limit, since they are continuing tasks."""
-    for name, (entry_point, settings) in WORLDS.items():
+    for name, world in WORLDS.items():
         if name not in gymnasium.registry:
-            gymnasium.register(id=name, entry_point=entry_point, kwargs=dict(settings))
+            gymnasium.register(id=name, entry_point=world.entry_point, kwargs=dict(world.settings))
 
 
 register()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +21,9 @@ from perstep.report import report
 from perstep.studies.catalog import scale_named
 from perstep.studies.execution import WHOLE
 from perstep.studies.folder_lock import locked
-from perstep.studies.provenance import write_json, write_provenance
+from perstep.studies.provenance import write_json
 from perstep.studies.results import MissingRuns, Results, explained, publishing
 from perstep.studies.runs import try_out
-from perstep.studies.study import Scale
 from perstep.studies.study_command import StudyOptions, new_console, run_study
 
 CLAIMS = "claims.json"
@@ -43,6 +42,7 @@ def reproduce(parts: Sequence[str], scale: str, out: Path, options: StudyOptions
         name: Results(
             Path(out) / name / size.name,
             [study.at(size) for study in PARTS[name].studies],
+            [measurement.at(size) for measurement in PARTS[name].measurements],
             tuned_only=options.tuned_only,
         )
         for name in chosen
@@ -53,7 +53,7 @@ def reproduce(parts: Sequence[str], scale: str, out: Path, options: StudyOptions
     failed = False
     for name, results in every.items():
         with locked(results.folder, options.share):
-            failed |= _reproduce_part(name, results, size, console, options)
+            failed |= _reproduce_part(name, results, console, options)
     if options.share is None:  # a single shard has nothing to report
         with explained(Path(out) / "report.html"):
             console.print(f"report: {report(Path(out))}", highlight=False, markup=False)
@@ -68,18 +68,13 @@ def _check_libraries(results: Results) -> None:
             return
 
 
-def _reproduce_part(name: str, results: Results, size: Scale, console: Console, options: StudyOptions) -> bool:
+def _reproduce_part(name: str, results: Results, console: Console, options: StudyOptions) -> bool:
     """Reproduce one part. Returns whether a run failed."""
-    part, begin, failed = PARTS[name], time.monotonic(), False
-    if part.measure is not None:
-        if options.shard.index:  # too little work to share: the first shard does all of it
-            return False
-        _measure(name, part.measure, results, size, console, options)
-    if part.studies:
-        summary = run_study(name, results, options, console)
-        failed = bool(summary.failures)
-        if summary.elsewhere:
-            return failed
+    part, begin = PARTS[name], time.monotonic()
+    summary = run_study(name, results, options, console)
+    failed = bool(summary.failures)
+    if summary.elsewhere:
+        return failed
     if part.follow_up is not None:
         failed |= _run_follow_up(name, part.follow_up(results), console, options)
     drawn = {"figures": _draw(part, results, console), "tables": _write_tables(part, results)}
@@ -104,25 +99,6 @@ def _run_follow_up(name: str, results: Results, console: Console, options: Study
     whole = replace(options, shard=WHOLE)
     summary = run_study(f"{name}, {results.folder.name}", results, whole, console, record_if_idle=False)
     return bool(summary.failures)
-
-
-def _measure(
-    name: str,
-    measure: Callable[[Path, Scale], tuple[int, int]],
-    results: Results,
-    size: Scale,
-    console: Console,
-    options: StudyOptions,
-) -> None:
-    begin = time.monotonic()
-    console.print(f"{name}: measurements on exact worlds, into {results.folder}", markup=False)
-    found, made = measure(results.folder, size)
-    seconds = time.monotonic() - begin
-    rest = f" ({found} were there already)" if found else ""
-    console.print(
-        f"made {made} tables in {duration(seconds)}{rest}" if made else "everything is there; nothing had to run"
-    )
-    write_provenance(results.folder, command=options.command, engine="local", seconds=seconds, runs=made)
 
 
 def _draw(part: Part, results: Results, console: Console) -> list[Path]:

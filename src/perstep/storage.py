@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 
-KEY, CHECKSUM = "perstep", "crc32"  # entries in the header of a file: the metadata, and the checksum of everything
+KEY = "perstep"  # the one entry in the header of a file: several would come in any order
+CHECKSUM = "crc32"  # the first entry in the metadata: the checksum of everything
 PARSED = 30  # bytes of memory per character of JSON, at most about
 DRAFT = re.compile(r"\.perstep-[0-9a-f]{16}")  # folder of a file that is not yet published
 MARK = b"perstep-crc32="  # in the footer of a table, before its checksum
@@ -111,11 +112,14 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: dict[str, Any]
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    text = json.dumps(metadata, allow_nan=False)
+    try:
+        text = json.dumps({CHECKSUM: NO_CHECKSUM.decode(), **metadata}, allow_nan=False)
+    except ValueError as error:
+        raise BadFile(f"{path} cannot hold NaN or infinite numbers beside its arrays: {error}.") from error
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     with published(path) as draft:
         try:
-            save_file(whole, draft, {KEY: text, CHECKSUM: _checksum(whole, text)})
+            save_file(whole, draft, {KEY: text.replace(NO_CHECKSUM.decode(), _checksum(whole, text), 1)})
         except SafetensorError as error:  # safetensors raises it when the disk is full
             raise OSError(
                 f"{path} could not be written: {error}. Free some space, or choose another folder."
@@ -123,6 +127,7 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: dict[str, Any]
 
 
 def _checksum(arrays: Arrays, text: str) -> str:
+    """The checksum of arrays and of metadata in which its own place is filled with zeros."""
     digest = zlib.crc32(text.encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -149,7 +154,7 @@ def read(
 ) -> tuple[Arrays, dict[str, Any]]:
     """The arrays and metadata of a file written by `write`; BadFile, with the reason, for any other file.
 
-    `accept` sees the metadata before an array is read. It may raise BadFile. The file must then have a checksum.
+    `accept` sees the metadata before an array is read. It may raise BadFile.
     """
     return _read(path, accept, with_arrays=True)
 
@@ -172,6 +177,7 @@ def _read(
                     f"{file} is a safetensors file, but perstep did not write it: its metadata has no {KEY!r} entry. "
                     "Give another file."
                 )
+            checksum = str(metadata.pop(CHECKSUM, ""))
             if accept is not None:
                 accept(metadata)
             if with_arrays:
@@ -183,11 +189,7 @@ def _read(
         raise BadFile(
             f"{file} is not a complete perstep file ({_diagnosis(file)}). Save the agent again, or use a backup of the file."
         ) from error
-    if (
-        with_arrays
-        and (accept is not None or CHECKSUM in header)
-        and header.get(CHECKSUM) != _checksum(arrays, header[KEY])
-    ):
+    if with_arrays and checksum != _checksum(arrays, header[KEY].replace(checksum, NO_CHECKSUM.decode(), 1)):
         raise BadFile(
             f"{file} is damaged: its content does not match its checksum. Use a backup of the file, or save the agent again."
         )
@@ -223,7 +225,7 @@ def write_table(path: str | os.PathLike[str], frame: polars.DataFrame) -> None:
 
 
 def read_table(path: str | os.PathLike[str]) -> polars.DataFrame:
-    """The table in a Parquet file; BadFile if the file is damaged, as far as a file of an older perstep tells.
+    """The table in a Parquet file; BadFile if the file is damaged, as far as a table without a checksum tells.
 
     The path is that of one file: polars takes some characters of a path for a pattern.
     """

@@ -32,7 +32,8 @@ _30, _27, _31, _32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
 
 
 class Tiling(NamedTuple):
-    """A tile coder as plain arrays, for compiled code (D dimensions, K tilings)."""
+    """A tile coder as plain arrays, for compiled code (D dimensions, K tilings). None of them can be written to: the active tiles
+    are indices that no loop checks, and agents share their coders."""
 
     low: NDArray[np.float64]  # (D,)
     high: NDArray[np.float64]  # (D,)
@@ -232,7 +233,7 @@ class TileCoder:
             stride = np.array([*further], dtype=np.int64)[::-1].copy()
         displacement = np.array(_displacements(self.dimensions, self.tilings), dtype=np.int64)
         tilings = np.arange(self.tilings, dtype=np.int64)
-        return Tiling(
+        tiling = Tiling(
             low=low,
             high=high,
             scale=self.tilings * tiles / (high - low),
@@ -244,6 +245,13 @@ class TileCoder:
             start=tilings * (self.num_features // self.tilings),
             slots=self.num_features // self.tilings if self.hashed else 0,
         )
+        for array in tiling[:-1]:
+            array.flags.writeable = False
+        return tiling
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TileCoder:
+        """A coder is a value: its copy is itself."""
+        return self
 
     def active(self, point: Sequence[float] | NDArray[Any]) -> NDArray[np.int64]:
         """The active features at `point` (D,), one per tiling, (tilings,). A point outside the box is clipped to it."""

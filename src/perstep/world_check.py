@@ -14,7 +14,7 @@ from perstep.config import count
 from perstep.distribution import Floats
 from perstep.environments import FiniteMDP, FiniteMDPEnv
 from perstep.environments.answers import first_observation, whole_step
-from perstep.environments.exact import end_components, fewest_steps, returns_under_every_policy, strongly_connected
+from perstep.environments.chains import end_components, fewest_steps, returns_under_every_policy, strongly_connected
 from perstep.environments.outcomes import transition_matrix
 from perstep.environments.spaces import discrete_actions
 from perstep.environments.world_state import restore, snapshot, time_limit

@@ -15,7 +15,7 @@ from perstep.environments import motion
 from perstep.storage import read
 
 WORLDS = {"CartPole-v1": 500, "MountainCar-v0": 200, "Acrobot-v1": 500}  # and the steps until an episode is cut off
-SMALL = {"tilings": 4, "tiles": 3, "num_quantiles": 4, "seed": 3}
+SMALL = {"preset": "paper", "tilings": 4, "tiles": 3, "num_quantiles": 4, "seed": 3}
 AGENTS = {
     "actor-critic": (perstep.ActorCritic, {"rule": "d2"}),
     "d3 actor-critic": (perstep.ActorCritic, {"rule": "d3", "termination": "mask", "reset_cost": 0.5}),
@@ -190,7 +190,11 @@ def test_other_limits_and_none():
 
 def test_the_pole_is_cut_off_after_500_steps_and_learnt():
     settings = {"reset_cost": 10.0, "tilings": 8, "tiles": 6, "step_size": 0.01, "policy_ratio": 1.0}
-    agent = perstep.ActorCritic("CartPole-v1", **settings, **WIDE).record_every(1, rows=100_000).learn(60_000)
+    agent = (
+        perstep.ActorCritic("CartPole-v1", **settings, **WIDE, preset="paper")
+        .record_every(1, rows=100_000)
+        .learn(60_000)
+    )
     returns = agent.history.episode_return[agent.history.episodes > 0]
     assert returns.max() == 500.0
     assert returns[:10].mean() < 100
@@ -203,7 +207,7 @@ def test_the_car_and_the_acrobot_are_learnt():
     # exploration, since values of 0 are hopes; an end is masked.
     settings = {"rule": "differential", "centered": False, "termination": "mask", "epsilon": 0.0, "step_size": 0.5}
     for world, tiles, least in (("MountainCar-v0", 8, -160.0), ("Acrobot-v1", 4, -250.0)):
-        agent = perstep.TileQ(world, tilings=8, tiles=tiles, **settings).learn(60_000)
+        agent = perstep.TileQ(world, tilings=8, tiles=tiles, **settings, preset="paper").learn(60_000)
         evaluation = agent.evaluate(5000, deterministic=True)
         assert evaluation.episode_returns.min() >= -WORLDS[world]
         assert evaluation.episode_returns.mean() > least
@@ -306,11 +310,11 @@ def test_agents_learn_together_as_alone(bits):
 
 def test_a_table_that_is_too_large_is_hashed():
     # 32 tilings of 9⁶ tiles are 17 million features; 2²⁰ are kept unless another size is asked for.
-    agent = perstep.TileQ("Acrobot-v1")
+    agent = perstep.TileQ("Acrobot-v1", preset="paper")
     assert agent.tiles.hashed
     assert agent.tiles.num_features == 2**20
-    assert perstep.TileQ("Acrobot-v1", table_size=3200).tiles.num_features == 3200
-    assert not perstep.TileQ("CartPole-v1").tiles.hashed
+    assert perstep.TileQ("Acrobot-v1", table_size=3200, preset="paper").tiles.num_features == 3200
+    assert not perstep.TileQ("CartPole-v1", preset="paper").tiles.hashed
 
 
 def test_a_place_is_not_taken_over_into_another_world(tmp_path):

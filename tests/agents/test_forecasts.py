@@ -20,7 +20,6 @@ def world(scale=1.0, shift=0.0):
     return FiniteMDP(transitions, rewards=scale * rng.normal(size=(3, 2, 3)) + shift)
 
 
-@pytest.mark.defaults
 def test_forecasts_of_a_default_agent_are_about_its_behaviour():
     mdp = garnet(10, 3, 3, seed=1)
     agent = perstep.QLearning(mdp, seed=2, epsilon=0.1).learn(400_000)
@@ -33,7 +32,6 @@ def test_forecasts_of_a_default_agent_are_about_its_behaviour():
         agent.forecast(10, 0)
 
 
-@pytest.mark.defaults
 def test_forecasts_follow_the_rewards():
     plain = perstep.QLearning(world(), seed=1).learn(20_000)
     other = perstep.QLearning(world(scale=4.0, shift=3.0), seed=1).learn(20_000)
@@ -46,7 +44,7 @@ def test_forecasts_follow_the_rewards():
 @pytest.mark.parametrize("rule", ["differential", "d2", "d3"])
 def test_forecasting_changes_nothing_else_and_resumes_to_the_bit(tmp_path, rule):
     settings = {"rule": rule, "num_quantiles": 5, "seed": 3}
-    without = perstep.QLearning(world(), **settings).learn(3000)
+    without = perstep.QLearning(world(), forecast=False, **settings).learn(3000)
     whole = perstep.QLearning(world(), forecast=True, **settings).learn(3000)
     np.testing.assert_array_equal(without.all_action_values, whole.all_action_values)
     np.testing.assert_array_equal(without.reward_quantiles, whole.reward_quantiles)
@@ -59,7 +57,7 @@ def test_forecasting_changes_nothing_else_and_resumes_to_the_bit(tmp_path, rule)
 def test_files_of_agents_without_forecasts_hold_no_sums(tmp_path):
     from perstep import storage
 
-    perstep.QLearning(world(), seed=1).learn(10).save(tmp_path / "plain.safetensors")
+    perstep.QLearning(world(), forecast=False, seed=1).learn(10).save(tmp_path / "plain.safetensors")
     arrays, _ = storage.read(tmp_path / "plain.safetensors")
     assert not [name for name in arrays if name.startswith("block_sums")]
 
@@ -97,7 +95,7 @@ def test_tiles_forecast_what_they_earn_of_late(tmp_path):
 
 
 def test_what_is_refused():
-    silent = perstep.QLearning(world(), seed=1).learn(10)
+    silent = perstep.QLearning(world(), forecast=False, seed=1).learn(10)
     with pytest.raises(ValueError, match="the setting forecast=True"):
         silent.forecast(10)
     agent = perstep.QLearning(world(), forecast=True, seed=1)

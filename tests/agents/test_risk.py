@@ -11,7 +11,6 @@ from perstep.environments import garnet, red_pill_blue_pill
 TAU = 0.25
 
 
-@pytest.mark.defaults
 def test_rewards_of_another_scale_give_the_same_policy():
     def made(scale, shift):
         plain = garnet(5, 2, 3, seed=2)
@@ -25,7 +24,6 @@ def test_rewards_of_another_scale_give_the_same_policy():
     assert other.objective == 1024.0 * plain.objective
 
 
-@pytest.mark.defaults
 def test_one_target_from_the_quantiles(tmp_path):
     """It finds a policy that suits its own target. The rewards that are shown stay as they are."""
     settings = {"risk_level": 0.25, "rule": "d2", "seed": 1}
@@ -50,7 +48,7 @@ def test_a_level_on_tiles_and_with_networks(tmp_path):
     with pytest.raises(ValueError, match="needs reward quantiles"):
         perstep.TileQ("perstep/InvertedPendulum-v0", rule="differential", risk_level=0.1)
     with pytest.raises(ValueError, match="reward_tracking='stream'"):
-        perstep.DeepQ("CartPole-v1", risk_level=0.1)
+        perstep.DeepQ("CartPole-v1", risk_level=0.1, preset="paper")
     network = perstep.DeepQ(
         red_pill_blue_pill(), rule="d2", risk_level=0.1, preset="steady", hidden=(8,), learning_starts=64, seed=1
     ).learn(300)

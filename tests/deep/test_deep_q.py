@@ -182,7 +182,15 @@ def test_unknown_device():
 
 # ----------------------------------------------------------------------------------------------------------- known worlds
 
-SMALL = {"hidden": (16,), "replay_capacity": 1000, "epsilon": 0.1, "epsilon_steps": 1000, "threads": 1, "device": "cpu"}
+SMALL = {
+    "preset": "paper",
+    "hidden": (16,),
+    "replay_capacity": 1000,
+    "epsilon": 0.1,
+    "epsilon_steps": 1000,
+    "threads": 1,
+    "device": "cpu",
+}
 
 
 def greedy_gain(agent, mdp):
@@ -251,9 +259,8 @@ def test_batch_mean_tracks_quantiles_of_batch_means():
 
 
 def cartpole(**settings):
-    return perstep.DeepQ(
-        "CartPole-v1", **{"num_quantiles": 5, "hidden": (16,), "replay_capacity": 500, "threads": 1, **settings}
-    )
+    small = {"num_quantiles": 5, "hidden": (16,), "replay_capacity": 500, "learning_starts": 100, "threads": 1}
+    return perstep.DeepQ("CartPole-v1", **{**small, **settings})
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -278,7 +285,7 @@ def test_updates_begin_and_recur_as_told():
 
 
 def test_epsilon_falls_in_a_straight_line():
-    agent = cartpole(initial_epsilon=0.9, epsilon=0.1, epsilon_steps=80)
+    agent = cartpole(initial_epsilon=0.9, epsilon=0.1, epsilon_steps=80, preset="paper")
     assert [round(agent.learn(count).epsilon, 9) for count in (0, 20, 60, 5)] == [0.9, 0.7, 0.1, 0.1]
 
 
@@ -318,7 +325,9 @@ def test_a_stack_that_was_flattened_is_none():
 
 def test_learning_starts_also_where_episodes_are_cut_short():
     env = gymnasium.make("CartPole-v1", max_episode_steps=3)
-    agent = perstep.DeepQ(env, replay_capacity=100, learning_starts=100, batch_size=8, hidden=(4,)).learn(200)
+    agent = perstep.DeepQ(
+        env, replay_capacity=100, learning_starts=100, batch_size=8, hidden=(4,), preset="paper"
+    ).learn(200)
     assert agent.updates == 26
 
 

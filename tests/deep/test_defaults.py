@@ -25,7 +25,7 @@ SMALL = {
     "replay_capacity": 1000, "device": "cpu", "threads": 1,
 }  # fmt: skip
 
-pytestmark = [pytest.mark.defaults, pytest.mark.usefixtures("one_thread")]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Corridor(gymnasium.Env):

@@ -141,8 +141,8 @@ def test_another_algorithm_is_not_resumed(tmp_path: Path, capsys: pytest.Capture
 def test_a_loss_that_is_no_number_stops_and_saves(
     rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["train", f"{rule}-deep-q", "troubled_worlds:Huge-v0", *SMALL, "--steps", "1000", "--out", str(tmp_path)]
-    assert main(words) == 2
+    words = ["train", f"{rule}-deep-q", "troubled_worlds:Huge-v0", "--preset", "paper", *SMALL]
+    assert main([*words, "--steps", "1000", "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     found = re.match(
@@ -201,7 +201,17 @@ def test_an_observation_that_is_no_number_stops_and_saves(
 
 
 def test_estimates_that_run_away_leave_the_last_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "differential-q", "perstep/AccessControl-v0", "--step-size", "3", "--checkpoint-every", "100"]
+    words = [
+        "train",
+        "differential-q",
+        "perstep/AccessControl-v0",
+        "--preset",
+        "paper",
+        "--step-size",
+        "3",
+        "--checkpoint-every",
+        "100",
+    ]
     assert main([*words, "--steps", "1000000", "--out", str(tmp_path), "--quiet"]) == 2
     said = capsys.readouterr().err
     assert "the estimates are NaN or infinite" in said

@@ -21,7 +21,7 @@ pytest.importorskip("torch")
 pytest.importorskip("ale_py")
 pytest.importorskip("minatar")
 
-pytestmark = [pytest.mark.usefixtures("undrawn"), pytest.mark.defaults]
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 SMALL = "--replay-capacity 70 --learning-starts 20 --batch-size 4 --num-quantiles 5 --epsilon-steps 60 --threads 1"
 SMALL += " --device cpu --checkpoint-every 25 --quiet"

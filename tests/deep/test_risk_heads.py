@@ -61,7 +61,6 @@ def test_a_head_that_keeps_its_target_keeps_its_values():
     assert moment.tolist() == [1.0, 1.0, 3.0, 2.0, 5.0, 5.0, 7.0, 6.0]
 
 
-@pytest.mark.defaults
 @pytest.mark.parametrize(("level", "pill"), [(0.25, 0), (0.9, 1)])
 def test_the_policy_is_the_best_of_all(level, pill):
     """Red below a level of 0.79, blue above; through the one-hot observations of the two worlds."""
@@ -72,7 +71,6 @@ def test_the_policy_is_the_best_of_all(level, pill):
     assert f"worst {100 * level:g} %" in repr(agent)
 
 
-@pytest.mark.defaults
 def test_it_resumes_to_the_bit(tmp_path):
     settings = {**SMALL, "risk_level": TAU, "seed": 3}
     whole = perstep.DeepQ(red_pill_blue_pill(), **settings).learn(700, progress=False)
@@ -83,7 +81,6 @@ def test_it_resumes_to_the_bit(tmp_path):
     assert whole.action_values(0).shape == (2,)
 
 
-@pytest.mark.defaults
 def test_heads_are_the_default_where_nothing_contradicts():
     world = red_pill_blue_pill()
     heads = {}
@@ -101,7 +98,6 @@ def test_heads_are_the_default_where_nothing_contradicts():
     assert perstep.DeepQ(world, hidden=(4,)).config.risk_heads == 1
 
 
-@pytest.mark.defaults
 def test_settings_that_contradict_heads_are_refused():
     world = red_pill_blue_pill()
     for settings in ({"discount": 1.0}, {"return_steps": 3}, {"termination": "stop"}):

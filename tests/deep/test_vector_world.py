@@ -139,7 +139,7 @@ def test_masking_in_vector_worlds():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_replay_of_a_vector_world_holds_its_transitions(mode):
-    agent = perstep.DeepQ(vector(mode, 2), replay_capacity=100, hidden=(4,), epsilon_steps=0, epsilon=1.0).learn(60)
+    agent = perstep.DeepQ(vector(mode, 2), replay_capacity=100, hidden=(4,), return_steps=1, epsilon=1.0).learn(60)
     known = {}
     for number in range(2):
         known |= {reward: (here, following) for here, reward, following, *_ in truth(number, 60)}
@@ -166,7 +166,9 @@ def test_snapshots_of_a_vector_world_are_at_the_next_whole_step():
 
 def test_a_vector_environment_of_gymnasium_by_name():
     env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-    agent = perstep.DeepQ(env, rule="d2", replay_capacity=300, hidden=(8,), reset_cost=5.0).learn(200)
+    agent = perstep.DeepQ(env, rule="d2", replay_capacity=300, learning_starts=100, hidden=(8,), reset_cost=5.0).learn(
+        200
+    )
     assert agent.updates >= 25
     assert min(agent.history.reward_rate) == -4.0  # an end costs
     assert set(agent.history.reward_rate) <= {1.0, -4.0}  # and nothing is 0
@@ -174,7 +176,8 @@ def test_a_vector_environment_of_gymnasium_by_name():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_after_an_error_in_the_middle_of_a_step_it_goes_on_from_a_reset(mode):
-    agent = perstep.DeepQ(vector(mode, 3), replay_capacity=100, hidden=(4,), batch_size=4, learning_starts=4).learn(20)
+    small = {"replay_capacity": 100, "hidden": (4,), "batch_size": 4, "learning_starts": 4, "return_steps": 1}
+    agent = perstep.DeepQ(vector(mode, 3), **small).learn(20)
     whole, agent._network.update = agent._network.update, lambda *_: 1 / 0
     with pytest.raises(ZeroDivisionError):
         agent.learn(20)
@@ -231,7 +234,7 @@ def test_the_vector_of_ale_in_its_own_threads(mode, tmp_path, one_thread):
         )
 
     def agent():
-        small = {"hidden": (8,), "replay_capacity": 200, "learning_starts": 60, "batch_size": 4}
+        small = {"preset": "paper", "hidden": (8,), "replay_capacity": 200, "learning_starts": 60, "batch_size": 4}
         return perstep.DeepQ(games(), seed=3, threads=1, device="cpu", **small)
 
     one, again = agent().learn(120), agent().learn(120)

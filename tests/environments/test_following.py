@@ -41,7 +41,6 @@ def test_tiles_learn_the_values_of_a_policy(trace_decay):
     assert agent.earned_reward == pytest.approx(0.3, abs=0.02)
 
 
-@pytest.mark.defaults
 def test_defaults_learn_the_rewards_of_a_policy():
     mdp = garnet(10, 3, 3, seed=1)
     rng = np.random.default_rng(0)

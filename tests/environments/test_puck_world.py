@@ -117,7 +117,6 @@ def test_the_same_bits_compiled_and_through_gymnasium() -> None:
 # Learning
 
 
-@pytest.mark.defaults
 def test_what_is_earned_by_steering_and_by_a_learner() -> None:
     env = PuckWorldEnv()
     env.action_space.seed(0)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from perstep.environments import (
     FiniteMDP,
     GaussianRewards,
+    PolicyEvaluation,
     garnet,
     red_pill_blue_pill,
     service_queue,
     two_loop,
 )
 from perstep.environments import reward_sums as sums
-from perstep.environments.exact import PolicyEvaluation
 
 
 def moments_by_enumeration(evaluation: PolicyEvaluation, first: Any, num_steps: int) -> tuple[float, float]:

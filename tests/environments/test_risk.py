@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
-from perstep.environments import FiniteMDP, exact, garnet, red_pill_blue_pill, risk, service_queue
+from perstep.environments import FiniteMDP, chains, garnet, red_pill_blue_pill, risk, service_queue, solving
 from perstep.environments.mdp import GaussianRewards
 from perstep.environments.outcomes import transition_matrix
 
@@ -22,7 +22,7 @@ def largest_cvars(mdp: FiniteMDP) -> Any:
     num_states, num_actions = mdp.num_states, mdp.num_actions
     matrix, best = transition_matrix(mdp.outcomes), np.full(LEVELS.size, -np.inf)
     for actions in map(np.array, itertools.product(range(num_actions), repeat=num_states)):
-        for members in exact.closed_classes(matrix[np.arange(num_states) * num_actions + actions]):
+        for members in chains.closed_classes(matrix[np.arange(num_states) * num_actions + actions]):
             rewards = mdp.evaluate(actions, start=int(members[0])).reward_distribution
             best = np.maximum(best, rewards.cvar(LEVELS))
     return best
@@ -66,7 +66,7 @@ def test_the_bound_holds_on_its_interval() -> None:
     model = risk._Model(mdp.outcomes, mdp.initial, 0.3)
     for low, high, error in ((-1.0, 0.5, 1.0), (0.1, 0.2, 1e-2), (0.1999, 0.2, 1e-8), (0.4, 0.4, 1e-13)):
         bound = model.bound(low, high)
-        inside = [exact.solve_model(model.matrix, model.rewards(y), mdp.initial) for y in np.linspace(low, high, 7)]
+        inside = [solving.solve_model(model.matrix, model.rewards(y), mdp.initial) for y in np.linspace(low, high, 7)]
         highest = max(solution.average_reward for solution in inside)
         assert highest - 1e-12 <= bound < highest + error
 

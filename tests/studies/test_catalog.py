@@ -16,10 +16,14 @@ from perstep.studies.catalog import (
     PENDULUM,
     REDPILL,
     SCALES,
-    STUDIES,
     scale_named,
 )
 from perstep.studies.study import setting_name
+
+STUDIES = {
+    study.name: study
+    for study in (*REDPILL, *PENDULUM, *ATARI, *ATARI_FIGURE_4, *MINATAR, *MINATAR_TUNING, *ATARI_SHORT)
+}
 
 EVERY = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 
@@ -52,7 +56,7 @@ def test_every_configuration_has_a_name_of_its_own_and_settings_that_its_algorit
     assert len(set(names)) == len(names)
     assert not any("/" in name for name in names)
     for setting in study.settings:
-        ALGORITHMS[study.algorithm].config.of({"rule": study.rule.name, **study.fixed, **setting})
+        ALGORITHMS[study.algorithm].config.of({"preset": "paper", "rule": study.rule.name, **study.fixed, **setting})
 
 
 @EVERY

@@ -289,7 +289,7 @@ def test_a_lock_without_its_process_blocks_nobody(tmp_path):
     draft.parent.mkdir()
     draft.write_bytes(b"half a file")
     with locked(tmp_path):
-        assert (tmp_path / LOCK).read_text().startswith(f"process {os.getpid()} on")
+        assert (tmp_path / LOCK).read_text().startswith(f" process {os.getpid()} on")
     assert not draft.parent.exists()
 
 

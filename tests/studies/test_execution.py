@@ -69,7 +69,7 @@ def test_a_row_says_what_the_agent_did():
     study = few(window=10, steps=400)
     setting = study.traced
     row = run(study.world, study, setting, seed=1000)
-    agent = make_agent("d3-q", study.world, epsilon=0.1, seed=1000, **setting).record_every(10)
+    agent = make_agent("d3-q", study.world, epsilon=0.1, seed=1000, **setting, preset="paper").record_every(10)
     agent.learn(200).learn(200)
     assert row["average_reward"] == pytest.approx(agent.history.reward_rate.mean(), abs=1e-15)
     assert row["reward_quantiles"] == agent.reward_quantiles.tolist()

@@ -11,13 +11,11 @@ from perstep.studies.statistics import (
     Estimate,
     Spread,
     bootstrap,
-    chances_of_best,
     coarser,
     curve_distance,
     interquartile_mean,
     mean_and_error,
     mean_difference,
-    mean_score,
     probability_of_improvement,
     rolling_mean,
     rolling_mean_of_known,
@@ -93,12 +91,12 @@ def test_one_task_s_interval_is_scipy_s_percentile_interval(level):
 def test_runs_are_drawn_within_their_task():
     # Each task has one score only, so that nothing can change unless tasks are mixed.
     constant = np.tile([1.0, 5.0, 9.0], (4, 1))
-    assert bootstrap(mean_score, constant) == Estimate(5.0, 5.0, 5.0)
+    assert bootstrap(interquartile_mean, constant) == Estimate(5.0, 5.0, 5.0)
 
 
 def test_an_interval_is_a_function_of_scores_and_seed():
-    assert bootstrap(mean_score, SCORES, seed=1) == bootstrap(mean_score, SCORES, seed=1)
-    assert bootstrap(mean_score, SCORES, seed=1) != bootstrap(mean_score, SCORES, seed=2)
+    assert bootstrap(interquartile_mean, SCORES, seed=1) == bootstrap(interquartile_mean, SCORES, seed=1)
+    assert bootstrap(interquartile_mean, SCORES, seed=1) != bootstrap(interquartile_mean, SCORES, seed=2)
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -110,7 +108,7 @@ def test_blocks_change_nothing(monkeypatch):
 @pytest.mark.parametrize(("resamples", "level"), [(0, 0.95), (10, 0.0), (10, 1.0)])
 def test_an_interval_of_nothing_is_refused(resamples, level):
     with pytest.raises(ValueError, match="at least one resample"):
-        bootstrap(mean_score, SCORES, resamples=resamples, level=level)
+        bootstrap(interquartile_mean, SCORES, resamples=resamples, level=level)
 
 
 def test_scores_that_are_none_are_refused():
@@ -157,7 +155,6 @@ WITHOUT_RLIABLE = "rliable needs arch 7, which has no wheel for Python 3.14 and 
 def test_point_estimates_are_rliable_s():
     metrics = pytest.importorskip("rliable.metrics", reason=WITHOUT_RLIABLE)
     assert interquartile_mean(SCORES) == pytest.approx(metrics.aggregate_iqm(SCORES))
-    assert mean_score(SCORES) == pytest.approx(metrics.aggregate_mean(SCORES))
     assert probability_of_improvement(BETTER, SCORES) == pytest.approx(
         metrics.probability_of_improvement(BETTER, SCORES)
     )
@@ -176,12 +173,6 @@ def test_intervals_are_rliable_s():
     assert (ours.low, ours.high) == pytest.approx(single["ours"].ravel().tolist(), abs=0.1)  # of a width of about 1.5
     better = bootstrap(probability_of_improvement, BETTER, SCORES, resamples=2000)
     assert (better.low, better.high) == pytest.approx(np.ravel(pair["pair"]).tolist(), abs=0.03)
-
-
-def test_chances_of_best_by_hand():
-    # With two runs the draws are (1, 1), (1, 2), (2, 1), (2, 2), and sums of (0, 3) and (1, 1): 0 < 2, 3 > 2 twice, 6 > 2.
-    chances = chances_of_best([[0.0, 3.0], [1.0, 1.0], [-1.0, -1.0]], resamples=20_000)
-    assert chances.tolist() == pytest.approx([0.75, 0.25, 0.0], abs=0.02)
 
 
 def test_sensitivity_by_hand():

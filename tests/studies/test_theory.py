@@ -16,19 +16,38 @@ from perstep.figures import theory as figures
 from perstep.quantiles import levels
 from perstep.studies import theory
 from perstep.studies.catalog import SCALES
-from perstep.studies.results import MissingRuns, Results
+from perstep.studies.execution import Shard, complete
+from perstep.studies.measurement import Measurement
+from perstep.studies.results import MissingRuns, Results, table
+from perstep.studies.runs import run_unit
 from perstep.studies.theory import control, prediction, quantile_tracking, returns
-from perstep.studies.theory.measuring import EFFORTS, find, log_spaced_steps, measure_missing, path, slope, table
+from perstep.studies.theory.measuring import EFFORTS, log_spaced_steps, slope
 from perstep.studies.theory.quantile_tracking import Target, expected_gap, lyapunov
 
 SMOKE = SCALES["smoke"]
 
 
+class InThisProcess:
+    """An engine without processes, for measurements that only this file defines."""
+
+    name = "local"
+
+    def work(self, units):
+        for unit in units:
+            yield unit, run_unit(unit)
+
+
+def at_smoke(folder, measurements):
+    return Results(folder, measurements=[each.at(SMOKE) for each in measurements])
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("theory")
-    assert theory.measure(folder, SMOKE) == (0, len(theory.MEASUREMENTS))
-    return Results(folder, [])
+    results = at_smoke(folder, theory.MEASUREMENTS)
+    summary = complete(results, progress=False)
+    assert (summary.found, summary.made, summary.failures) == (0, len(theory.MEASUREMENTS), ())
+    return results
 
 
 # What is exact
@@ -185,9 +204,10 @@ def test_figures_are_drawn_labelled_and_say_what_the_paper_says(results, name):
     assert "paper" in " ".join(figures.FIGURES[name].caption)
 
 
-def test_what_is_there_is_not_measured_again(results, tmp_path):
+def test_what_is_there_is_not_measured_again(results):
     before = {file.name: file.stat().st_mtime_ns for file in results.folder.glob("*.parquet")}
-    assert theory.measure(results.folder, SMOKE) == (len(theory.MEASUREMENTS), 0)
+    summary = complete(results, progress=False)
+    assert (summary.found, summary.made) == (len(theory.MEASUREMENTS), 0)
     assert {file.name: file.stat().st_mtime_ns for file in results.folder.glob("*.parquet")} == before
 
 
@@ -195,25 +215,60 @@ def test_a_damaged_table_or_one_of_another_effort_is_measured_again(tmp_path):
     measurement = next(each for each in theory.MEASUREMENTS if each.name == "sampled_returns")
     with pytest.raises(MissingRuns, match="no measurement 'sampled_returns'"):
         table(tmp_path, "sampled_returns")
-    assert measure_missing(tmp_path, SMOKE, [measurement]) == (0, 1)
+    mine = at_smoke(tmp_path, [measurement])
+    assert complete(mine, progress=False).made == 1
     first = table(tmp_path, "sampled_returns")
-    assert find(tmp_path, measurement, EFFORTS["small"]) is None
-    path(tmp_path, "sampled_returns").write_bytes(b"PAR1")
-    assert measure_missing(tmp_path, SMOKE, [measurement]) == (0, 1)
+    assert mine.find(measurement.at(SCALES["small"]), {}) is None
+    (tmp_path / "sampled_returns.parquet").write_bytes(b"PAR1")
+    summary = complete(mine, progress=False)
+    assert (summary.made, len(summary.damaged)) == (1, 1)
     assert table(tmp_path, "sampled_returns").equals(first)  # the same run, the same bits
+
+
+def broken(effort):
+    raise ArithmeticError("no number")
+
+
+def quick(effort):
+    return [{"steps": effort.steps}]
+
+
+def test_a_measurement_that_fails_is_recorded_and_the_others_go_on(tmp_path):
+    made = [
+        Measurement(part="theory", name=name, measure=measure, efforts=EFFORTS)
+        for name, measure in (("broken", broken), ("quick", quick))
+    ]
+    results = at_smoke(tmp_path, made)
+    summary = complete(results, engine=InThisProcess(), progress=False)
+    assert [failure.error for failure in summary.failures] == ["ArithmeticError: no number"]
+    assert table(tmp_path, "quick")["steps"].to_list() == [EFFORTS["smoke"].steps]
+    with pytest.raises(MissingRuns, match="'broken' failed: ArithmeticError: no number"):
+        table(tmp_path, "broken")
+    assert complete(results, engine=InThisProcess(), progress=False).made == 0
+    assert complete(results, engine=InThisProcess(), progress=False, retry_failed=True).made == 1
+
+
+def test_shards_share_the_measurements(tmp_path):
+    made = [Measurement(part="theory", name=f"m{i}", measure=quick, efforts=EFFORTS) for i in range(3)]
+    results = at_smoke(tmp_path, made)
+    first = complete(results, engine=InThisProcess(), progress=False, shard=Shard(0, 2))
+    assert (first.made, first.elsewhere) == (2, 1)
+    assert complete(results, engine=InThisProcess(), progress=False, shard=Shard(1, 2)).made == 1
 
 
 def test_the_part_runs_from_the_one_command(tmp_path, capsys, monkeypatch):
     few = [each for each in theory.MEASUREMENTS if each.name == "quantile_mean"]
-    monkeypatch.setattr(theory, "MEASUREMENTS", few)
+    monkeypatch.setattr(theory, "THEOREMS", [each for each in theory.THEOREMS if each.name == "quantile_mean"])
     part = dataclasses.replace(
-        reproduction.PARTS["theory"], figures={"quantile_mean": figures.FIGURES["quantile_mean"]}
+        reproduction.PARTS["theory"],
+        measurements=few,
+        figures={"quantile_mean": figures.FIGURES["quantile_mean"]},
     )
     monkeypatch.setitem(reproduction.PARTS, "theory", part)
     assert reproduction.reproduce(["theory"], "smoke", tmp_path) == 0
     told = capsys.readouterr().out
     folder = tmp_path / "theory" / "smoke"
-    assert "made 1 tables" in told
+    assert "ran 1 tables" in told
     assert "Lemma 4.2" in told
     assert json.loads((folder / "claims.json").read_text())[0]["figure"] == "quantile_mean"
     assert (folder / "figures" / "quantile_mean.png").stat().st_size > 2000

@@ -174,7 +174,7 @@ def test_a_world_whose_wrappers_nobody_tells_is_not_recorded() -> None:
 def test_videos_of_vector_environments_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-    agent = perstep.DeepQ(env, hidden=(8,), replay_capacity=50, learning_starts=50).learn(10)
+    agent = perstep.DeepQ(env, hidden=(8,), replay_capacity=50, learning_starts=50, longest_repeat=1).learn(10)
     agent.save(tmp_path / "agent", replay=False)
     for one in (agent, perstep.load(tmp_path / "agent")):
         with pytest.raises(ValueError, match=r"A vector environment cannot be recorded.*single environment.*--world"):

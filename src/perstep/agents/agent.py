@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep import rules, storage
-from perstep.agents.arrays import check_cursor, check_masses, check_sketch, fill, flatten, put
+from perstep.agents.arrays import check_cursor, check_masses, check_sketch, fill, finite_numbers, flatten, put
 from perstep.agents.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agents.card import card
 from perstep.agents.doubts import Doubt, DoubtWarning, Trace, doubts
@@ -35,7 +35,7 @@ from perstep.distribution import Distribution
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.spaces import space_to_json
 from perstep.forecast import Forecast
-from perstep.habits import EVALUATE_ARGUMENTS, LEARN_ARGUMENTS, METHODS
+from perstep.habits import instead_of
 from perstep.interaction.behaviour import Ends
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.masses import MOST_DOUBLINGS, is_outgrown
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FORMAT = 6  # of saved files
+FORMAT = 1  # of saved files
 FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
 PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
 LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
@@ -107,6 +107,9 @@ class Agent(ABC):
     _hooks: Any  # the AgentHooks of its learner
     _load: ClassVar[Callable[..., Agent]]  # perstep.load, which agents/files.py puts here
     _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
+    _finite: ClassVar[
+        tuple[str, ...]
+    ] = ()  # how the names of arrays begin that `load` refuses with NaN or infinite numbers
 
     def __new__(cls, *given: Any, **settings: Any) -> Self:
         """Refuse what is given by position, as elsewhere, before Python does so without a hint."""
@@ -124,7 +127,7 @@ class Agent(ABC):
         return super().__new__(cls)
 
     def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
-        self.config = config
+        self._config = config
         claim(
             8 * (ROWS + 20) * config.theta_size + 64 * config.value_size,
             f"an agent with {config.theta_size:,} reward quantiles and {config.value_size:,} numbers per value",
@@ -162,6 +165,17 @@ class Agent(ABC):
         self._world: GymnasiumWorld | None = None
         if self._opened.env is not None:
             self._world = GymnasiumWorld(self._opened.env, self._ends, config.seed)
+
+    @property
+    def config(self) -> Any:
+        """The settings. They cannot be changed: what compiled code reads was made from them."""
+        return self._config
+
+    @config.setter
+    def config(self, value: Any) -> Never:
+        raise AttributeError(
+            f"The settings of an agent cannot be changed. Make another one: perstep.{type(self).__name__}(env, …)."
+        )
 
     @property
     def mdp(self) -> FiniteMDP | None:
@@ -219,7 +233,7 @@ class Agent(ABC):
         copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
         """
         for name in elsewhere:
-            raise TypeError(f"learn has no argument {name!r}. {LEARN_ARGUMENTS.get(name, 'See help(agent.learn).')}")
+            raise TypeError(f"learn has no argument {name!r}. {instead_of(name) or 'See help(agent.learn).'}")
         with _alone(self):
             self._learn(whole("num_steps", num_steps, 0), progress, callbacks_of(callback), snapshot_at)
         if not self.may_diverge and (found := self.check()):
@@ -402,11 +416,28 @@ class Agent(ABC):
             "world": world,
         }
         with deferred_signals() as received:  # a signal leaves neither half a file nor a draft
-            storage.write(path, arrays, metadata)
+            with self._readable(arrays):
+                storage.write(path, arrays, metadata)
             if card:
                 with storage.published(Path(f"{os.fspath(path)}.md")) as draft:
                     draft.write_text(self.card(Path(path).name), encoding="utf-8")
         raise_again(received)
+
+    @contextlib.contextmanager
+    def _readable(self, arrays: storage.Arrays) -> Iterator[None]:
+        """Refuse to write what `load` would refuse to read, while the agent can still be mended."""
+        try:
+            check_masses(self._rewards)
+            check_sketch(self._record.sketch)
+            for name, array in arrays.items():
+                if name.startswith(self._finite) and array.dtype.kind == "f":
+                    finite_numbers(name, array)
+            yield
+        except storage.BadFile as error:
+            raise ValueError(
+                f"This agent cannot be saved, since its file could not be loaded again: {error} Its rewards are probably too "
+                "large: divide them by a constant, and learn anew. The agent itself is as it was."
+            ) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: World | None = None) -> Self:
@@ -421,7 +452,7 @@ class Agent(ABC):
 
         def __getattr__(self, name: str) -> Never:
             """Only for what an agent has not got: the sentence for a name of another library."""
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}. {METHODS.get(name, '')}".rstrip())
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}. {instead_of(name)}".rstrip())
 
     def evaluate(
         self, num_steps: float | None = None, deterministic: bool = False, seed: int | None = None, **elsewhere: Never
@@ -433,7 +464,7 @@ class Agent(ABC):
         world is used, and learning then goes on from a fresh reset.
         """
         for name in elsewhere:
-            hint = EVALUATE_ARGUMENTS.get(name, "See help(agent.evaluate).")
+            hint = instead_of(name) or "See help(agent.evaluate)."
             raise TypeError(f"evaluate has no argument {name!r}. {hint}")
         num_steps = whole("num_steps", num_steps, 1, LONGEST_EVALUATION)
         seed = None if seed is None else count("seed", seed, 0)

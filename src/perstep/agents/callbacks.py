@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, final
 
 from perstep.agents.tracking import Log, TensorBoardLog, Tracker, WandbLog, tensorboard_classes, wandb_module
 from perstep.config.checks import whole
-from perstep.habits import CALLBACK_ARGUMENTS
+from perstep.habits import instead_of
 
 if TYPE_CHECKING:
     from perstep.agents.evaluation import Evaluation
@@ -33,8 +33,8 @@ class EveryCallback(ABC):
         known = inspect.signature(cls).parameters
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
         for name in settings if not takes_any else ():
-            if name not in known and name in CALLBACK_ARGUMENTS:
-                raise TypeError(f"{cls.__name__} has no argument {name!r}. {CALLBACK_ARGUMENTS[name]}")
+            if name not in known and (instead := instead_of(name)):
+                raise TypeError(f"{cls.__name__} has no argument {name!r}. {instead}")
         return super().__new__(cls)
 
     def __init__(self, every: int) -> None:

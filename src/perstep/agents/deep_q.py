@@ -52,7 +52,8 @@ class DeepQ(NetworkAgent):
 
     def return_quantiles(self, observation: Any, action: Any) -> Floats:
         """Ω(s, a), the quantiles of the differential return, (n,); only for rules that learn them."""
-        return self._return_quantiles(self._one(observation)[self._actions.one(action)])
+        actions = self._actions if self._spoken is None else self._spoken[1]
+        return self._return_quantiles(self._one(observation)[actions.one(action)])
 
     def policy(self, observation: Any, deterministic: bool = False) -> Floats:
         """Probabilities of the actions at an observation, (A,): greedy (ties to the first), or ε-greedy as it behaves now."""

@@ -106,7 +106,7 @@ def _load(path: str | os.PathLike[str], env: World | None, *, own: bool) -> Agen
         agent = agent_class(world, *given, **agent_class._settings_from(here, about))
     if env is not None:
         _refuse_another_world(path, about, arrays, agent)
-    agent.config = config  # with the device that was asked for, where there is one again
+    agent._config = config  # with the device that was asked for, where there is one again
     with _blaming(path, UNFIT if env is None else "does not fit the world that was given"):
         agent._restore(arrays, {**metadata, "world_is_given": env is not None})
         worlds = [world for world in (agent._world, getattr(agent, "_vector_world", None)) if world is not None]

@@ -12,6 +12,7 @@ import os
 import warnings
 from abc import abstractmethod
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, final
 
@@ -53,6 +54,7 @@ class NetworkAgent(Agent):
     """
 
     config: DeepQConfig
+    _finite = ("learner.online.", "learner.target.", "learner.adam.exp_avg.", "learner.unit", "learner.inputs.")
 
     def __init__(self, env: World | Absent, config: DeepQConfig) -> None:
         make_learner = self._learner_class()
@@ -110,11 +112,13 @@ class NetworkAgent(Agent):
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
-        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
-        points = self._observations.keep(as_flat(self._composed, observation))
+        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect. An agent that
+        was given a `FiniteMDP` with names takes and returns these."""
+        points = self._point_of(observation)
         single = points.shape == self._observations.shape
         chosen = self._choose(points[None] if single else points, self._prediction_generator, deterministic)
-        return (self._actions.point(int(chosen[0])) if single else self._actions.points(chosen)), None
+        actions = self._actions if self._spoken is None else self._spoken[1]
+        return (actions.point(int(chosen[0])) if single else actions.points(chosen)), None
 
     def save(self, path: str | os.PathLike[str], *, card: bool = False, replay: bool = True) -> None:
         """As for every agent. `replay=False` leaves the replay out: a small file, from which learning goes on with an empty one."""
@@ -160,9 +164,22 @@ class NetworkAgent(Agent):
     def _acting(self) -> AbstractContextManager[None]:
         return self._network.learning()
 
+    @cached_property
+    def _spoken(self) -> tuple[Numbering, Numbering] | None:
+        """States and actions by their names, in a `FiniteMDP` that was given itself."""
+        if self.mdp is None:
+            return None
+        names = self._opened.names
+        return Numbering.named(names.of_states), Numbering.named(names.of_actions)
+
+    def _point_of(self, observation: Any) -> NDArray[Any]:
+        """An observation, or a batch of them, as the replay keeps it."""
+        seen = as_flat(self._composed, observation) if self._spoken is None else self._spoken[0].number(observation)
+        return self._observations.keep(seen)
+
     def _one(self, observation: Any) -> NDArray[np.float64]:
         """The n numbers of every action for one observation, (A, n)."""
-        point = self._observations.keep(as_flat(self._composed, observation))
+        point = self._point_of(observation)
         if point.shape != self._observations.shape:
             raise ValueError(
                 f"One observation of shape {self._observations.shape} was expected, got {point.shape}. Ask for one at a time."

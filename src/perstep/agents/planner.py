@@ -22,14 +22,11 @@ from perstep.compiled import announce
 from perstep.config import PlannerConfig, number
 from perstep.config.checks import whole
 from perstep.distribution import Distribution
-from perstep.environments.exact import (
-    NotCommunicating,
-    NotUnichain,
-    PolicyEvaluation,
-    Solution,
-)
+from perstep.environments.evaluation import NotUnichain, PolicyEvaluation
 from perstep.environments.finite_world import start
 from perstep.environments.mdp import FiniteMDP
+from perstep.environments.names import labels
+from perstep.environments.solving import NotCommunicating, Solution
 from perstep.environments.spaces import Numbering
 from perstep.forecast import Forecast
 from perstep.planning import life
@@ -97,6 +94,7 @@ class Planner(StatesAgent):
     """
 
     Config = PlannerConfig
+    _finite = ("counts.", "experience.", "plan.")
     config: Any
     _mind: Any  # counts, experience, draw and plan
 
@@ -138,14 +136,14 @@ class Planner(StatesAgent):
         policy = np.maximum(plan.actions, 0).astype(np.int64)
         try:
             solution = mdp.solve(risk_level=self.config.risk_level)
-            policy = solution.policy
+            policy = np.asarray(solution.policy)
         except (NotCommunicating, NotUnichain):
             pass  # too little was seen: then the policy is that of the present plan
         policy = self._tried(policy)
         try:
             evaluation = mdp.evaluate(one_hot(np.eye(self.num_actions)[policy]), start=mdp.initial)
         except NotUnichain:
-            evaluation = mdp.evaluate(policy, epsilon=EXPLORING_POLICY, start=mdp.initial)
+            evaluation = mdp.evaluate(np.eye(self.num_actions)[policy], epsilon=EXPLORING_POLICY, start=mdp.initial)
         return Knowledge(mdp, policy, solution, evaluation, (counts, experience), state, self.config.seed)
 
     def _tried(self, policy: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -235,7 +233,7 @@ class Planner(StatesAgent):
         known = self._knowledge
         state = known.state if observation is None else self._states.one(observation)
         try:
-            found = known.evaluation.forecast(num_steps, start=int(state), seed=self.config.seed)
+            found = known.evaluation.forecast(num_steps, start=known.mdp.states[int(state)], seed=self.config.seed)
         except ValueError as error:
             raise ValueError(
                 f"Nothing is known of what the policy does from {observation!r} on: it was not there. ({error})"
@@ -254,12 +252,13 @@ class Planner(StatesAgent):
         values, names = self.all_action_values, self.mdp
         columns: dict[str, Any] = {"state": met}
         if not isinstance(names.states, range):
-            columns["name"] = [str(names.states[s]) for s in met]
+            shown = labels(names.states)
+            columns["name"] = [shown[s] for s in met]
         columns["visits"] = self._mind[1].entered[met]
         best = self._knowledge.policy[met]
-        columns["action"] = best if isinstance(names.actions, range) else [str(names.actions[a]) for a in best]
+        columns["action"] = names.names.of_actions.column(best)
         return polars.DataFrame(
-            {**columns, **{f"value_{name}": values[met, a] for a, name in enumerate(names.actions)}}
+            {**columns, **{f"value_{name}": values[met, a] for a, name in enumerate(labels(names.actions))}}
         )
 
     def check(self) -> list[Doubt]:

@@ -91,7 +91,12 @@ class StatesAgent(Agent):
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:
-        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
+        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect.
+
+        An observation is what the world gives, and an action what it takes. In a Gymnasium environment, also in one with a
+        `FiniteMDP` inside, these are Gymnasium's numbers. An agent that was given a `FiniteMDP` with names takes and returns these:
+        the name of a state, and that of an action (where no name is a number, numbers of states will also do).
+        """
         numbers = self._states.number(observation)
         rows = self._allowed_chances(numbers.ravel(), deterministic)  # (batch, A)
         if deterministic:
@@ -115,7 +120,8 @@ class StatesAgent(Agent):
 
     def _numberings(self) -> tuple[Numbering, Numbering]:
         if self._real_mdp is not None:
-            return Numbering.named(self._real_mdp.states), Numbering.named(self._real_mdp.actions)
+            names = self._opened.names
+            return Numbering.named(names.of_states), Numbering.named(names.of_actions)
         if (absent := self._opened.absent) is not None:
             return Numbering.from_json(absent.spaces["states"]), Numbering.from_json(absent.spaces["actions"])
         env = self._opened.env

@@ -16,8 +16,9 @@ from perstep.agents.states import StateHooks, StatesAgent, one_hot
 from perstep.agents.worlds import Absent
 from perstep.compiled import announce
 from perstep.config import LearnerConfig, QLearningConfig, TDLearningConfig, naming
-from perstep.environments.exact import policy_probabilities
 from perstep.environments.finite_world import start
+from perstep.environments.names import Names, labels
+from perstep.environments.policy_tables import policy_probabilities
 from perstep.environments.spaces import Numbering
 from perstep.interaction import finite_worlds
 from perstep.interaction.behaviour import NO_ACTION, Behaviour
@@ -68,20 +69,18 @@ class TabularAgent(StatesAgent):
         import polars
 
         visits, scores = self._run.table.visits, self._run.table.scores  # (S, A)
-        names = getattr(self.mdp, "states", None)
+        names = Names(range(self.num_states), range(self.num_actions)) if self.mdp is None else self.mdp.names
         columns: dict[str, Any] = {"state": np.arange(self.num_states)}
-        columns |= {"name": list(map(str, names))} if names is not None else {}
+        columns |= {"name": labels(names.states)} if self.mdp is not None else {}
         columns["visits"] = visits.sum(axis=1)
         if not self._control:
             return polars.DataFrame({**columns, "value": scores[:, 0]})
-        actions = getattr(self.mdp, "actions", range(self.num_actions))
-        if len({str(name) for name in actions}) < len(actions):  # names that are the same as text, such as 1 and "1"
-            actions = range(self.num_actions)
         best = self.policy(deterministic=True).argmax(axis=1)
         if self.mdp is not None and self.mdp.allowed is not None:
             scores = np.where(self.mdp.allowed, scores, np.nan)
-        columns["action"] = best if isinstance(actions, range) else [str(actions[a]) for a in best]
-        return polars.DataFrame({**columns, **{f"value_{name}": scores[:, a] for a, name in enumerate(actions)}})
+        columns["action"] = names.of_actions.column(best)
+        values = {f"value_{name}": scores[:, a] for a, name in enumerate(labels(names.actions))}
+        return polars.DataFrame({**columns, **values})
 
     def _entries(self, column_array: NDArray[Any]) -> NDArray[Any]:
         """Without the column axis for prediction, which has one column."""
@@ -183,7 +182,7 @@ class TDLearning(TabularAgent):
     """Prediction: the average reward, its distribution and the values of a given policy (Alg. 3, 7; Wan et al. 2021).
 
     `policy`: actions (S,), probabilities (S, A), or a function of the observation that returns either an action or the
-    probabilities of all actions. In a `FiniteMDP` whose states have names, a function of the name.
+    probabilities of all actions. In a `FiniteMDP` whose states and actions have names, these are meant.
     """
 
     Config = TDLearningConfig
@@ -194,7 +193,7 @@ class TDLearning(TabularAgent):
         super().__init__(env, TDLearningConfig.of(settings))
         given: Any = policy
         if self.mdp is not None:
-            given = self.mdp.names.policy(policy)
+            given = self._opened.names.policy(policy)
         elif callable(policy):
             given = lambda state: policy(self._states.point(state))  # noqa: E731
         self._policy = policy_probabilities(given, self.num_states, self.num_actions)

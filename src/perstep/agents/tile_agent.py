@@ -44,13 +44,13 @@ class TileAgent(Agent):
     """An agent whose values are sums over active tiles."""
 
     config: TileConfig
+    _finite = ("traces.gradients", "traces.weights", "traces.before", "place.", "physics")
     _learner_number: ClassVar[int]  # for compiled code
     _behaviour: Behaviour
 
     def __init__(self, env: World | Absent, config: TileConfig, policy_ratio: float) -> None:
         super().__init__(env, config)
-        self.tiles, self._actions = self._features()
-        """The tile coder of the observations."""
+        self._tiles, self._actions = self._features()
         absent, world = self._opened.absent, self._opened.env
         self._shape = tuple(absent.spaces["shape"] if absent is not None else world.observation_space.shape)
         tilings, actions, n, learner = config.tilings, self._actions.count, config.value_size, self._learner_number
@@ -91,6 +91,11 @@ class TileAgent(Agent):
             self.config.kernel, *self._motion, self._generator, run.weights, run.rewards, run.work, run.tiling, run.optimism,
             run.traces,
         )  # fmt: skip
+
+    @property
+    def tiles(self) -> TileCoder:
+        """The tile coder of the observations."""
+        return self._tiles
 
     @abstractmethod
     def policy(self, observation: Any, deterministic: bool = False) -> Floats:

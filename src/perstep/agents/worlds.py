@@ -23,6 +23,7 @@ from perstep.environments.atari import game_of, games
 from perstep.environments.gym_env import FiniteMDPEnv
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.motion import Motion, compiled_world
+from perstep.environments.names import Names
 from perstep.environments.spaces import composed_space, flattened, space_from_json
 from perstep.environments.world_state import FOLLOWING, WATCHING, kind, kinds, restore, snapshot, time_limit
 from perstep.errors import UnknownName
@@ -72,6 +73,15 @@ class Opened:
     motion: Motion | None = None
     env: Any = None
     absent: Absent | None = None
+    numbered: bool = False
+    """Whether the finite MDP was given inside a Gymnasium environment, whose observations and actions are numbers."""
+
+    @property
+    def names(self) -> Names:
+        """What the states and actions of the finite MDP are called in the world that was given: in a `FiniteMDP` by their names,
+        and in a Gymnasium environment by Gymnasium's numbers."""
+        assert self.mdp is not None
+        return Names(range(self.mdp.num_states), range(self.mdp.num_actions)) if self.numbered else self.mdp.names
 
     @property
     def composed(self) -> Any:
@@ -107,7 +117,7 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
     while kind(inner) in WATCHING:
         inner = inner.env
     if type(inner) is FiniteMDPEnv:
-        return Opened(mdp=inner.mdp)
+        return Opened(mdp=inner.mdp, numbered=True)
     return Opened(env=flattened(env) if flat else env, motion=compiled_world(env))
 
 
@@ -183,6 +193,7 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
         return arrays, {
             "kind": "mdp",
             "name": opened.mdp.name,
+            "numbered": opened.numbered,
             **{which: found for which, found in names.items() if found},
             **({"fields": fields} if names["states"] and (fields := _fields(opened.mdp.states)) else {}),
         }
@@ -252,7 +263,7 @@ def _names(named: Any) -> list[Any] | None:
     return found if len(text) <= LONGEST_NAMES else None
 
 
-def _named(names: Any, count: int) -> tuple[Any, ...]:
+def _named(names: Any) -> tuple[Any, ...]:
     """The inverse of `_names`, for a file that may say anything."""
 
     def hashable(name: Any) -> Any:
@@ -260,8 +271,8 @@ def _named(names: Any, count: int) -> tuple[Any, ...]:
             raise ValueError(f"a name cannot be {str(name)[:100]}")
         return tuple(hashable(part) for part in name) if isinstance(name, list) else name
 
-    if not isinstance(names, list) or len(names) != count:
-        raise ValueError(f"expected {count:,} names")
+    if not isinstance(names, list):
+        raise ValueError(f"expected a list of names, got {str(names)[:100]}")
     return tuple(hashable(name) for name in names)
 
 
@@ -295,14 +306,12 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
     if about.get("kind") == "mdp":
         inside = {name.removeprefix("mdp."): array for name, array in arrays.items() if name.startswith("mdp.")}
         try:
-            mdp = FiniteMDP.from_arrays(inside, name=about.get("name"))
-            for which in NAMED:
-                if which in about:
-                    setattr(mdp, which, _named(about[which], len(getattr(mdp, which))))
+            names = {which: _named(about[which]) for which in NAMED if which in about}
             if "fields" in about:
-                mdp.states = _with_fields(mdp.states, about["fields"])
-            return mdp
-        except (KeyError, ValueError, IndexError, RecursionError) as error:
+                names["states"] = _with_fields(names.get("states", ()), about["fields"])
+            mdp = FiniteMDP.from_arrays(inside, about.get("name"), **names)
+            return FiniteMDPEnv(mdp) if about.get("numbered") is True else mdp
+        except (KeyError, ValueError, IndexError, TypeError, RecursionError) as error:
             raise BadFile(f"The file's MDP is damaged: {error}") from error
     spaces = dict(about.get("spaces") or {})
     composed = space_from_json(spaces["composed"]) if "composed" in spaces else None

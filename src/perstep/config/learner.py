@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from perstep import presets
 from perstep.config.checks import LONGEST_HORIZON, choice, count, number, switch
 from perstep.errors import UnknownName, unknown
-from perstep.habits import SETTINGS, instead_of
+from perstep.habits import HABITS, instead_of
 from perstep.masses import FEWEST_ATOMS
 from perstep.policies import BOOTSTRAPS
 from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
@@ -65,8 +65,8 @@ class AgentConfig:
         for name in settings:
             if name not in names:
                 owner = f"{cls.__name__.removesuffix('Config')} setting"
-                if (instead := instead_of(name, names) or cls._owner_of(name)) is not None:
-                    raise UnknownName(f"There is no {owner} {name!r}: {instead}")
+                if instead := instead_of(name, names) or cls._owner_of(name):
+                    raise UnknownName(f"There is no {owner} {name!r}: {instead[0].lower()}{instead[1:]}")
                 raise unknown(owner, name, names, hint="If it is the world's, give it to gymnasium.make.")
         for field in dataclasses.fields(cls):
             if getattr(settings.get(field.name), "ndim", 0) and "tuple" not in str(field.type):
@@ -77,7 +77,7 @@ class AgentConfig:
     @staticmethod
     def _owner_of(name: str) -> str | None:
         """Whose setting a name is, ours or of another library; None if it is nobody's."""
-        ours = SETTINGS.get(name, name)
+        ours = HABITS.get(name, name)
         having = {row.__name__.removesuffix("Config"): row for row in _learners(AgentConfig)}
         owners = sorted(
             learner for learner, row in having.items() if ours in {field.name for field in dataclasses.fields(row)}

@@ -67,12 +67,12 @@ def access_control(
     )
     servers, which = np.divmod(np.arange(pairs[0]), num_priorities)
     above_mean = np.asarray(rewards)[which] >= np.mean(rewards)
-    mdp.heuristics = {
+    heuristics = {
         "accept all": np.full(pairs[0], ACCEPT),
         # Customers who pay less than the mean are served only while half of the servers are free.
         "reserve half": np.where(above_mean | (2 * servers >= num_servers), ACCEPT, REJECT),
     }
-    return mdp
+    return mdp.replace(heuristics=heuristics)
 
 
 def _freed(num_servers: int, free_probability: float) -> Floats:

@@ -31,8 +31,8 @@ class Model(NamedTuple):
     outcomes: Outcomes
     allowed: NDArray[np.bool_]  # (S, A); an action that is not allowed does what the first allowed one does
     initial: Floats | None  # (S,)
-    states: tuple[State, ...] | None
-    actions: tuple[Action, ...] | None
+    states: Sequence[State] | None
+    actions: Sequence[Action] | None
 
 
 # Matrices

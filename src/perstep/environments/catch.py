@@ -37,5 +37,5 @@ def catch(rows: int = 10, columns: int = 5) -> FiniteMDP:
         initial=initial.ravel(),
         name=f"Catch({rows}, {columns})",
     )
-    mdp.heuristics = {"follow the ball": 1 + np.sign(ball[:, 0] - paddle[:, 0])}
-    return mdp
+    heuristics = {"follow the ball": 1 + np.sign(ball[:, 0] - paddle[:, 0])}
+    return mdp.replace(heuristics=heuristics)

@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
 from perstep.distribution import Floats
-from perstep.environments.outcomes import Outcomes
+from perstep.environments.outcomes import Outcomes, constant, require_consistent
 from perstep.randomness import normal, uniform
 
 
 class FiniteWorld(NamedTuple):
-    """A finite MDP as plain arrays, for compiled code (S states, A actions, up to K outcomes for each pair)."""
+    """A finite MDP as plain arrays, for compiled code (S states, A actions, up to K outcomes for each pair).
+
+    None of them can be written to: compiled loops use them as indices, without a check. Read-only arrays are a type of their own
+    to numba, so all worlds have them, and every loop is compiled once.
+    """
 
     accept: Floats  # (S, A, K), probability that a column gives its own outcome
     alias: NDArray[np.int32]  # (S, A, K), the outcome that the column gives otherwise
@@ -60,22 +64,20 @@ def start(world: Any, generator: Any) -> Any:
 
 def make_world(outcomes: Outcomes, initial: Floats) -> FiniteWorld:
     """The arrays of an MDP with these outcomes, whose first state has the distribution `initial` (S,)."""
+    require_consistent(outcomes, initial)
     shape = outcomes.probability.shape
     accept, alias = alias_table(outcomes.probability.reshape(-1, shape[2]))
     start_accept, start_alias = alias_table(initial.reshape(1, -1))
-    world = FiniteWorld(
-        accept=accept.reshape(shape),
-        alias=alias.reshape(shape),
-        next_state=outcomes.next_state,
-        mean=outcomes.mean,
-        sd=outcomes.sd,
-        cap=outcomes.cap,
-        start_accept=start_accept[0],
-        start_alias=start_alias[0],
+    return FiniteWorld(
+        accept=constant(accept.reshape(shape)),
+        alias=constant(alias.reshape(shape)),
+        next_state=constant(outcomes.next_state),
+        mean=constant(outcomes.mean),
+        sd=constant(outcomes.sd),
+        cap=float(outcomes.cap),
+        start_accept=constant(start_accept[0]),
+        start_alias=constant(start_alias[0]),
     )
-    for name in ("alias", "next_state", "start_alias"):  # compiled loops use them as indices, without a check
-        getattr(world, name).flags.writeable = False
-    return world
 
 
 def alias_table(probability: Floats) -> tuple[Floats, NDArray[np.int32]]:
@@ -83,7 +85,7 @@ def alias_table(probability: Floats) -> tuple[Floats, NDArray[np.int32]]:
     accept, alias = np.empty(probability.shape), np.empty(probability.shape, dtype=np.int32)
     columns = probability.shape[1]
     low, high, amount = np.empty(columns, np.int64), np.empty(columns, np.int64), np.empty(columns)
-    _fill_alias_table(np.ascontiguousarray(probability), accept, alias, low, high, amount)
+    _fill_alias_table(constant(probability), accept, alias, low, high, amount)
     return accept, alias
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, Literal, final
 
 import gymnasium
@@ -32,7 +33,7 @@ class FiniteMDPEnv(gymnasium.Env[Any, Any]):
         self._last: tuple[int, int, float] | None = None  # previous state, action, reward
 
     @property
-    def heuristics(self) -> dict[str, NDArray[np.int64]]:
+    def heuristics(self) -> Mapping[str, NDArray[np.int64]]:
         """Policies that practitioners use in this world, by name: actions (S,)."""
         return self.mdp.heuristics
 

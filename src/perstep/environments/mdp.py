@@ -8,23 +8,26 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace as changed
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perstep.config import number
 from perstep.distribution import Floats
-from perstep.environments import building, exact, risk
-from perstep.environments.exact import NotCommunicating, NotUnichain, Policy, PolicyEvaluation, Solution
+from perstep.environments import building, evaluation, risk, solving
+from perstep.environments.evaluation import NotUnichain, PolicyEvaluation, Start
 from perstep.environments.finite_world import FiniteWorld, make_world
-from perstep.environments.names import Names
+from perstep.environments.names import Names, state_columns
 from perstep.environments.outcomes import (
     PROBABILITY_TOLERANCE,
     Outcomes,
     checked_cap,
+    constant,
     expected_rewards,
     make_outcomes,
     normalised,
@@ -33,7 +36,9 @@ from perstep.environments.outcomes import (
     pack,
     transition_matrix,
 )
+from perstep.environments.policy_tables import Policy, policy_probabilities
 from perstep.environments.risk import Frontier
+from perstep.environments.solving import TOLERANCE, NotCommunicating, Solution
 
 if TYPE_CHECKING:
     import gymnasium
@@ -62,8 +67,26 @@ class FiniteMDP:
     """A Markov decision process with finitely many states and actions, as a continuing task.
 
     `transitions` (S, A, S) holds the probability of each next state. `rewards` is an array (S, A) or (S, A, S), or
-    `GaussianRewards`. `initial` (S,) is the distribution of the first state, uniform by default.
+    `GaussianRewards`. `initial` (S,) is the distribution of the first state, uniform by default. `states` and `actions` are
+    names, which policies and agents then use instead of numbers.
+
+    A world is a value: nothing in it can be changed. `replace` makes another one.
     """
+
+    outcomes: Outcomes
+    """What can follow each state and action."""
+    initial: Floats
+    """The distribution of the first state. (S,)"""
+    name: str | None
+    """What the world is called."""
+    states: Sequence[Hashable]
+    """The name of each state; its number, if none was given."""
+    actions: Sequence[Hashable]
+    """The name of each action; its number, if none was given."""
+    allowed: NDArray[np.bool_] | None
+    """(S, A), the actions that a state has; None if all have all. Any other action does what the first allowed one does."""
+    heuristics: Mapping[str, NDArray[np.int64]]
+    """Policies that practitioners use in this world, by name: numbers of actions (S,)."""
 
     def __init__(
         self,
@@ -72,6 +95,8 @@ class FiniteMDP:
         *,
         initial: ArrayLike | None = None,
         name: str | None = None,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
     ) -> None:
         table = numbers(transitions, "transitions")
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
@@ -80,20 +105,77 @@ class FiniteMDP:
                 f"{table.shape}. If it holds one matrix for each action, use FiniteMDP.from_matrices."
             )
         table = normalised(table, "transitions", "next states")
-        self._set(_outcomes_from_tables(table, rewards), initial, name)
+        self._set(_outcomes_from_tables(table, rewards), initial, name, states, actions)
 
-    def _set(self, outcomes: Outcomes, initial: ArrayLike | None, name: str | None) -> None:
-        self.outcomes = outcomes
-        self.initial = normalised_initial(initial, outcomes.probability.shape[0])  # (S,)
-        self.name = name
-        self.states: Sequence[Hashable] = range(outcomes.probability.shape[0])
-        """The name of each state; its number, if none was given."""
-        self.actions: Sequence[Hashable] = range(outcomes.probability.shape[1])
-        """The name of each action; its number, if none was given."""
-        self.allowed: NDArray[np.bool_] | None = None
-        """(S, A), the actions that a state has; None if all have all. Any other action does what the first allowed one does."""
-        self.heuristics: dict[str, NDArray[np.int64]] = {}
-        """Policies that practitioners use in this world, by name: actions (S,)."""
+    def _set(
+        self,
+        outcomes: Outcomes,
+        initial: ArrayLike | None,
+        name: str | None,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        allowed: NDArray[np.bool_] | None = None,
+        heuristics: Mapping[str, ArrayLike] | None = None,
+    ) -> None:
+        """Fill the world, once."""
+        num_states, num_actions, _ = outcomes.probability.shape
+        vars(self).update(
+            outcomes=Outcomes(
+                constant(outcomes.probability),
+                constant(outcomes.next_state),
+                constant(outcomes.mean),
+                constant(outcomes.sd),
+                outcomes.cap,
+            ),
+            initial=normalised_initial(initial, num_states),
+            name=name,
+            states=_names("states", states, num_states),
+            actions=_names("actions", actions, num_actions),
+            allowed=None if allowed is None else constant(np.array(allowed)),
+        )
+        rules = {rule: _rule(rule, chosen, num_states, num_actions) for rule, chosen in (heuristics or {}).items()}
+        vars(self)["heuristics"] = MappingProxyType({rule: self.names.marked(each) for rule, each in rules.items()})
+
+    def __setattr__(self, name: str, value: Any) -> Never:
+        """A world is a value."""
+        raise AttributeError(
+            f"A FiniteMDP cannot be changed, so mdp.{name} cannot be set. Make another one: mdp.replace({name}=…)."
+            if name in REPLACED
+            else f"A FiniteMDP cannot be changed, so mdp.{name} cannot be set. Build another one."
+        )
+
+    def __delattr__(self, name: str) -> Never:
+        """A world is a value."""
+        raise AttributeError(f"A FiniteMDP cannot be changed, so mdp.{name} cannot be deleted. Build another one.")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FiniteMDP:
+        """A world is a value: its copy is itself."""
+        return self
+
+    def __reduce__(self) -> Any:
+        parts = (self.outcomes, self.initial, self.name, self.states, self.actions, self.allowed)
+        return _world_of, (*parts, {rule: np.array(chosen) for rule, chosen in self.heuristics.items()})
+
+    def replace(
+        self,
+        *,
+        initial: ArrayLike | None = None,
+        name: str | None = None,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        heuristics: Mapping[str, ArrayLike] | None = None,
+    ) -> FiniteMDP:
+        """The same world with another distribution of the first state, another name, other names of states or actions, or other
+        rules of practitioners."""
+        return _world_of(
+            self.outcomes,
+            self.initial if initial is None else initial,
+            self.name if name is None else name,
+            self.states if states is None else states,
+            self.actions if actions is None else actions,
+            self.allowed,
+            self.heuristics if heuristics is None else heuristics,
+        )
 
     @classmethod
     def from_outcomes(
@@ -106,15 +188,16 @@ class FiniteMDP:
         *,
         initial: ArrayLike | None = None,
         name: str | None = None,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
     ) -> FiniteMDP:
         """An MDP from up to K outcomes for each state-action pair.
 
         `probability` has shape (S, A, K), and the other arrays broadcast to that shape. Give a pair with fewer than K outcomes
         further outcomes of probability 0. Use this for many states with few successors: no array (S, A, S) is allocated.
         """
-        mdp = cls.__new__(cls)
-        mdp._set(make_outcomes(probability, next_state, mean, sd, checked_cap(cap)), initial, name)
-        return mdp
+        outcomes = make_outcomes(probability, next_state, mean, sd, checked_cap(cap))
+        return _world_of(outcomes, initial, name, states, actions)
 
     @classmethod
     def from_gymnasium(cls, env: gymnasium.Env[Any, Any] | str, reset_cost: float = 0.0) -> FiniteMDP:
@@ -150,31 +233,32 @@ class FiniteMDP:
             raise ValueError(
                 "Taxi with fickle_passenger=True does not follow its table `P`. Create it with fickle_passenger=False."
             )
-        mdp = cls.__new__(cls)
-        mdp._set(_outcomes_from_gymnasium(table, np.asarray(initial, dtype=np.float64), reset_cost), initial, name)
-        return mdp
+        return _world_of(_outcomes_from_gymnasium(table, np.asarray(initial, np.float64), reset_cost), initial, name)
 
     @classmethod
     def _from_model(cls, model: building.Model, initial: ArrayLike | None, name: str | None) -> FiniteMDP:
-        mdp = cls.__new__(cls)
-        mdp._set(model.outcomes, model.initial if initial is None else initial, name)
-        if model.states is not None:
-            mdp.states = model.states
-        if model.actions is not None:
-            mdp.actions = model.actions
-        mdp.allowed = None if model.allowed.all() else model.allowed
-        return mdp
+        first = model.initial if initial is None else initial
+        allowed = None if model.allowed.all() else model.allowed
+        return _world_of(model.outcomes, first, name, model.states, model.actions, allowed)
 
     @classmethod
     def from_matrices(
-        cls, transitions: Any, rewards: Any, *, initial: ArrayLike | None = None, name: str | None = None
+        cls,
+        transitions: Any,
+        rewards: Any,
+        *,
+        initial: ArrayLike | None = None,
+        name: str | None = None,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
     ) -> FiniteMDP:
         """An MDP from one matrix (S, S) for each action: a list of SciPy sparse matrices, or an array (A, S, S).
 
         `rewards` has shape (S,) or (S, A), or is given like the transitions. This is also the layout of pymdptoolbox. A row of
         zeros says that the state does not have the action.
         """
-        return cls._from_model(building.from_matrices(transitions, rewards), initial, name)
+        model = building.from_matrices(transitions, rewards)
+        return cls._from_model(model._replace(states=states, actions=actions), initial, name)
 
     @classmethod
     def from_function(
@@ -208,7 +292,14 @@ class FiniteMDP:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], name: str | None = None) -> FiniteMDP:
+    def from_arrays(
+        cls,
+        arrays: dict[str, NDArray[Any]],
+        name: str | None = None,
+        *,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+    ) -> FiniteMDP:
         """The MDP that `to_arrays` stored."""
         expected = ("probability", "next_state", "mean", "sd", "cap", "initial")
         if missing := [key for key in expected if key not in arrays]:
@@ -218,19 +309,16 @@ class FiniteMDP:
             )
         probability, next_state, mean, sd = (arrays[key] for key in expected[:4])
         cap = float(np.asarray(arrays["cap"]).item())
-        mdp = cls.from_outcomes(probability, next_state, mean, sd, cap, initial=arrays["initial"], name=name)
-        if (allowed := arrays.get("allowed")) is not None:
-            if (
-                allowed.dtype != np.bool_
-                or allowed.shape != (mdp.num_states, mdp.num_actions)
-                or not allowed.any(1).all()
-            ):
-                raise ValueError(
-                    f"allowed must be truth values of shape ({mdp.num_states}, {mdp.num_actions}), with an action in each state; "
-                    f"got {allowed.dtype} of shape {allowed.shape}. Store what to_arrays() returns."
-                )
-            mdp.allowed = allowed
-        return mdp
+        outcomes = make_outcomes(probability, next_state, mean, sd, cap)
+        pairs, allowed = outcomes.probability.shape[:2], arrays.get("allowed")
+        if allowed is not None and (
+            allowed.dtype != np.bool_ or allowed.shape != pairs or not allowed.any(axis=1).all()
+        ):
+            raise ValueError(
+                f"allowed must be truth values of shape {pairs}, with an action in each state; "
+                f"got {allowed.dtype} of shape {allowed.shape}. Store what to_arrays() returns."
+            )
+        return _world_of(outcomes, arrays["initial"], name, states, actions, allowed)
 
     @property
     def num_states(self) -> int:
@@ -245,39 +333,40 @@ class FiniteMDP:
     @cached_property
     def transitions(self) -> Floats:
         """P(s′ | s, a). (S, A, S)"""
-        return np.asarray(
-            transition_matrix(self.outcomes).toarray().reshape(self.num_states, self.num_actions, self.num_states)
-        )
+        table = transition_matrix(self.outcomes).toarray()
+        return constant(table.reshape(self.num_states, self.num_actions, self.num_states))
 
     @cached_property
     def expected_rewards(self) -> Floats:
         """r(s, a), with the cap taken into account. (S, A)"""
-        return expected_rewards(self.outcomes)
+        return constant(expected_rewards(self.outcomes))
 
     @cached_property
     def world(self) -> FiniteWorld:
         """The MDP as arrays for compiled code."""
         return make_world(self.outcomes, self.initial)
 
-    @property
+    @cached_property
     def names(self) -> Names:
         """What states and actions are called."""
         return Names(self.states, self.actions, self.allowed)
 
-    def evaluate(self, policy: Policy, *, epsilon: float = 0.0, start: exact.Start | None = None) -> PolicyEvaluation:
+    def evaluate(self, policy: Policy, *, epsilon: float = 0.0, start: Start | None = None) -> PolicyEvaluation:
         """The exact long-run average reward, values and reward distribution of a policy.
 
-        `policy` is actions (S,), probabilities (S, A), or a function of the state or a dictionary from it; where states have
-        names, of its name, and texts may name actions. With probability `epsilon` a random action replaces that of the policy.
+        `policy` is actions (S,), probabilities (S, A), a function of the state, a dictionary from it, a table of `policy_frame`, or
+        a solution. Where states and actions have names, these are meant; where no name is a number, numbers will also do. With
+        probability `epsilon` a random action replaces that of the policy.
+
         With `start`, a state or a distribution (S,), only the states reachable from it are evaluated; all others have the value
         NaN. Without `start` all states are evaluated. If the result would then depend on the first state, only the states
         reachable from `initial` are. If it still does, raises `NotUnichain`.
         """
-        table = exact.policy_probabilities(self.names.policy(policy), self.num_states, self.num_actions, epsilon)
+        table = policy_probabilities(self.names.policy(policy), self.num_states, self.num_actions, epsilon)
         with self._naming_states():
-            return exact.evaluate(self.outcomes, table, self.initial, start, self.names)
+            return evaluation.evaluate(self.outcomes, table, self.initial, start, self.names)
 
-    def solve(self, tolerance: float = exact.TOLERANCE, *, risk_level: float = 1.0) -> Solution:
+    def solve(self, tolerance: float = TOLERANCE, *, risk_level: float = 1.0) -> Solution:
         """The exact optimal average reward, a policy that attains it, and the interval within which that is proven.
 
         `tolerance` is the width of the interval to aim at, in the unit of the rewards. What could be proven is in
@@ -293,8 +382,8 @@ class FiniteMDP:
         risk_level = number("risk_level", risk_level, 0.0, 1.0, above=True)
         with self._naming_states():
             if risk_level == 1.0:
-                return self._allowed_only(exact.solve(self.outcomes, self.initial, tolerance))
-            return self._allowed_only(risk.solve(self.outcomes, self.initial, risk_level, tolerance))
+                return self._in_this_world(solving.solve(self.outcomes, self.initial, tolerance))
+            return self._in_this_world(risk.solve(self.outcomes, self.initial, risk_level, tolerance))
 
     def frontier(self, risk_levels: Sequence[float] | Floats = risk.LEVELS) -> Frontier:
         """The best policy at each risk level, from the few worst steps to the mean, and what its care costs in the mean."""
@@ -303,13 +392,14 @@ class FiniteMDP:
             raise ValueError("A frontier needs at least one risk level, such as [0.1, 0.5, 1.0], got none.")
         with self._naming_states():
             frontier = risk.frontier(self.outcomes, self.initial, levels)
-        return replace(frontier, solutions=tuple(map(self._allowed_only, frontier.solutions)))
+        return changed(frontier, solutions=tuple(map(self._in_this_world, frontier.solutions)))
 
-    def _allowed_only(self, solution: Solution) -> Solution:
-        """The solution with a policy that names an action which is allowed, where it names one that only does the same."""
-        if self.allowed is None:
-            return solution
-        return replace(solution, policy=self.only_allowed(np.eye(self.num_actions)[solution.policy]).argmax(axis=1))
+    def _in_this_world(self, solution: Solution) -> Solution:
+        """The solution with a policy that takes an action which is allowed, where it takes one that only does the same."""
+        actions = solution.policy
+        if self.allowed is not None:
+            actions = self.only_allowed(np.eye(self.num_actions)[actions]).argmax(axis=1)
+        return changed(solution, policy=self.names.marked(actions))
 
     def only_allowed(self, chances: Floats, states: Any = slice(None)) -> Floats:
         """Probabilities of actions (…, A) in some states without those that a state does not have: what they do, the first allowed
@@ -322,11 +412,11 @@ class FiniteMDP:
         return kept
 
     def policy_frame(self, policy: Policy) -> polars.DataFrame:
-        """A deterministic policy as a table with names, to print or to write as CSV or Parquet.
+        """A deterministic policy as a table with names, to print or to write as CSV or Parquet. `evaluate` takes it back.
 
         It has one row per state. A state that is a tuple has one column for each entry, named if it is a named tuple.
         """
-        table = exact.policy_probabilities(self.names.policy(policy), self.num_states, self.num_actions)
+        table = policy_probabilities(self.names.policy(policy), self.num_states, self.num_actions)
         chosen = table.argmax(axis=1)
         if not (table[np.arange(self.num_states), chosen] == 1.0).all():
             raise ValueError(
@@ -334,9 +424,7 @@ class FiniteMDP:
             )
         import polars
 
-        return polars.DataFrame(
-            {**_state_columns(self.states), "action": _column([self.actions[a] for a in chosen.tolist()])}
-        )
+        return polars.DataFrame({**state_columns(self.states), "action": self.names.of_actions.column(chosen)})
 
     @contextmanager
     def _naming_states(self) -> Iterator[None]:
@@ -351,7 +439,7 @@ class FiniteMDP:
 
     def optimality_gap(self, action_values: ArrayLike) -> float:
         """sp(Tq − q) for action values (S, A). The greedy policy earns at most this much less than the optimum (Thm 4.4)."""
-        return exact.optimality_gap(self.outcomes, action_values)
+        return solving.optimality_gap(self.outcomes, action_values)
 
     def __repr__(self) -> str:
         kind = "fixed rewards" if not self.outcomes.sd.any() else "normal rewards"
@@ -362,22 +450,49 @@ class FiniteMDP:
         return f"FiniteMDP({name}{self.num_states} states, {self.num_actions} actions, at most {most} outcomes, {kind})"
 
 
-def _state_columns(states: Sequence[Hashable]) -> dict[str, list[Any]]:
-    first = states[0]
-    if not isinstance(first, tuple) or any(type(state) is not type(first) for state in states):
-        return {"state": _column(states)}
-    fields = getattr(first, "_fields", [f"state_{i}" for i in range(len(first))])
-    if any(len(state) != len(first) for state in states if isinstance(state, tuple)):
-        return {"state": _column(states)}
-    columns = ("state_action" if field == "action" else field for field in fields)  # "action" is that of the policy
-    return {name: _column(entries) for name, entries in zip(columns, zip(*states, strict=True), strict=True)}
+REPLACED = ("initial", "name", "states", "actions", "heuristics")
 
 
-def _column(entries: Iterable[Any]) -> list[Any]:
-    """Numbers and text as they are, anything else as text: a file has no tuples."""
-    listed = list(entries)
-    kinds = {type(entry) for entry in listed}
-    return listed if len(kinds) == 1 and kinds <= {int, float, bool, str} else [str(entry) for entry in listed]
+def _world_of(outcomes: Outcomes, *given: Any) -> FiniteMDP:
+    mdp = FiniteMDP.__new__(FiniteMDP)
+    mdp._set(outcomes, *given)
+    return mdp
+
+
+def _names(which: str, given: Sequence[Hashable] | None, size: int) -> Sequence[Hashable]:
+    """The names of states or actions; a range if there are none."""
+    if given is None or (isinstance(given, range) and given == range(size)):
+        return range(size)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{which} must be a list of {size} names, got {given!r}.")
+    names = tuple(given)
+    if len(names) != size:
+        raise ValueError(f"{which} must have a name for each of the {size} {which}, got {len(names)} names.")
+    try:
+        number = {name: i for i, name in enumerate(names)}
+    except TypeError as error:
+        raise TypeError(
+            f"{which} must have names that can be keys of a dict, such as texts or tuples: {error}."
+        ) from error
+    if len(number) < size:
+        twice = next(name for i, name in enumerate(names) if number[name] != i)
+        raise ValueError(f"{which} must have different names, got {twice!r} more than once.")
+    return names
+
+
+def _rule(name: str, given: ArrayLike, num_states: int, num_actions: int) -> NDArray[np.int64]:
+    """Numbers of actions (S,), checked."""
+    actions = np.array(given)
+    if (
+        actions.shape != (num_states,)
+        or actions.dtype.kind not in "iu"
+        or not ((actions >= 0) & (actions < num_actions)).all()
+    ):
+        raise ValueError(
+            f"The heuristic {name!r} must be numbers of actions from 0 to {num_actions - 1}, one for each of the {num_states} "
+            "states."
+        )
+    return constant(actions)
 
 
 class RewardTables(NamedTuple):

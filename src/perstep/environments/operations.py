@@ -53,12 +53,12 @@ def service_queue(
     steady = next((a for a in np.argsort(service).tolist() if service[a] > arrival), fastest)
     extra = service_costs[fastest] - service_costs[steady]
     # The cheapest rate that keeps up with the arrivals; the fastest while the queue costs more than the faster service.
-    mdp.heuristics = {
+    heuristics = {
         "threshold": np.where(
             holding_cost * queue > extra, fastest, np.where(queue > 0, steady, int(np.argmin(service_costs)))
         )
     }
-    return mdp
+    return mdp.replace(heuristics=heuristics)
 
 
 def inventory(
@@ -97,8 +97,8 @@ def inventory(
     )
     low, high = _reorder_levels(capacity, mean_demand, order_cost, holding_cost)
     level = np.arange(capacity + 1)
-    mdp.heuristics = {"(s, S)": np.where(level < low, high - level, 0)}
-    return mdp
+    heuristics = {"(s, S)": np.where(level < low, high - level, 0)}
+    return mdp.replace(heuristics=heuristics)
 
 
 def _reorder_levels(capacity: int, mean_demand: float, order_cost: float, holding_cost: float) -> tuple[int, int]:
@@ -162,8 +162,8 @@ def multi_item_inventory(
     any_low = np.any([stock < low for stock in stocks], axis=0)
     alone = sum(np.where(stock < low, high - stock, 0) * row**item for item, stock in enumerate(stocks))
     joint = sum(np.where(any_low, np.maximum(high - stock, 0), 0) * row**item for item, stock in enumerate(stocks))
-    mdp.heuristics = {"(s, S) of each item": np.asarray(alone), "(s, S) together": np.asarray(joint)}
-    return mdp
+    heuristics = {"(s, S) of each item": np.asarray(alone), "(s, S) together": np.asarray(joint)}
+    return mdp.replace(heuristics=heuristics)
 
 
 def perishable_stock(
@@ -203,8 +203,8 @@ def perishable_stock(
     )
     held = (young + old)[:, :, 0, 0].ravel()
     enough = math.ceil(mean_demand + math.sqrt(mean_demand))
-    mdp.heuristics = {"order up to": np.clip(enough - held, 0, most)}
-    return mdp
+    heuristics = {"order up to": np.clip(enough - held, 0, most)}
+    return mdp.replace(heuristics=heuristics)
 
 
 def maintenance(
@@ -242,11 +242,11 @@ def maintenance(
         probability, next_state, rewards[:, :, None], initial=np.arange(num_conditions) == 0, name="Maintenance"
     )
     run_to_failure = np.where(condition == broken, REPLACE, RUN)
-    mdp.heuristics = {
+    heuristics = {
         "run to failure": run_to_failure,
         "repair from condition 3": np.where((condition >= 3) & (condition < broken), REPAIR, run_to_failure),
     }
-    return mdp
+    return mdp.replace(heuristics=heuristics)
 
 
 def recycling_robot(
@@ -271,8 +271,8 @@ def recycling_robot(
     rewards[:, SEARCH], rewards[:, WAIT] = search_reward, wait_reward
     rewards[LOW, SEARCH, HIGH] = -rescue_cost
     mdp = FiniteMDP.from_outcomes(probability, np.array([LOW, HIGH]), rewards, name="RecyclingRobot")
-    mdp.heuristics = {"recharge when low": np.array([RECHARGE, SEARCH])}
-    return mdp
+    heuristics = {"recharge when low": np.array([RECHARGE, SEARCH])}
+    return mdp.replace(heuristics=heuristics)
 
 
 def tandem_queue(
@@ -332,18 +332,18 @@ def tandem_queue(
     fastest, slowest = int(rate.argmax()), int(rate.argmin())
     ahead, behind = first[:, :, 0].ravel(), second[:, :, 0].ravel()
     limited = np.where((behind < 3) & (ahead > 0), fastest, slowest)
-    mdp.heuristics = {
+    heuristics = {
         "always fast": np.full(row * row, fastest),
         "fast while fewer than 3 wait behind": limited,
     }
     if rejection_cost is not None:
         # The cost of a customer's own waits, behind those ahead of it; that it delays others is not counted.
         own = holding_costs[0] * (ahead + 1) / rate.max() + holding_costs[1] * (behind + 1) / second_service
-        mdp.heuristics |= {
+        heuristics |= {
             "the same, at most 4 inside": limited + rate.size * (ahead + behind >= 4),
             "the same, individual threshold": limited + rate.size * (own > rejection_cost),
         }
-    return mdp
+    return mdp.replace(heuristics=heuristics)
 
 
 def routing(
@@ -387,12 +387,12 @@ def routing(
     queues = fast[:, :, 0].ravel(), slow[:, :, 0].ravel()
     waits = [(queue + 1) / max(speed, 1e-300) for queue, speed in zip(queues, service, strict=True)]
     soonest = np.where(waits[0] <= waits[1], 0, 1)
-    mdp.heuristics = {
+    heuristics = {
         "join the shortest queue": np.where(queues[0] <= queues[1], 0, 1),
         "shortest expected delay": soonest,
         "shortest delay, or reject": np.where(holding_cost * np.minimum(*waits) > rejection_cost, 2, soonest),
     }
-    return mdp
+    return mdp.replace(heuristics=heuristics)
 
 
 def _poisson(mean: float) -> Floats:

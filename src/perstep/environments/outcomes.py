@@ -24,7 +24,8 @@ ROUNDING = 1e-13  # a row whose sum is nearer to 1 is not normalised again, so s
 
 
 class Outcomes(NamedTuple):
-    """Up to K outcomes for each state and action. Rows with fewer outcomes end in outcomes of probability 0."""
+    """Up to K outcomes for each state and action, in arrays that cannot be written to. Rows with fewer outcomes end in outcomes of
+    probability 0."""
 
     probability: Floats  # (S, A, K)
     next_state: NDArray[np.int32]  # (S, A, K)
@@ -110,7 +111,7 @@ def pack(
     def table(values: NDArray[Any], dtype: type) -> NDArray[Any]:
         filled = np.zeros((num_states * num_actions, count.max()), dtype=dtype)
         filled[pair, column] = values
-        return filled.reshape(num_states, num_actions, -1)
+        return constant(filled.reshape(num_states, num_actions, -1))
 
     return Outcomes(
         probability=table(probability, np.float64),
@@ -119,6 +120,36 @@ def pack(
         sd=table(sd, np.float64),
         cap=cap,
     )
+
+
+def constant(array: NDArray[Any]) -> NDArray[Any]:
+    """An array in C order that cannot be written to, with the same content: compiled code does not check what it reads."""
+    fixed = np.ascontiguousarray(array).view()
+    fixed.flags.writeable = False
+    return fixed
+
+
+def require_consistent(outcomes: Outcomes, initial: Floats) -> None:
+    """Refuse outcomes with which compiled code would leave its arrays: the one check before it receives them."""
+    shape = outcomes.probability.shape
+    kinds = {"probability": np.float64, "next_state": np.int32, "mean": np.float64, "sd": np.float64}
+    for name, kind in kinds.items():
+        array = getattr(outcomes, name)
+        if array.shape != shape or array.dtype != kind or array.ndim != 3 or not array.size:
+            raise ValueError(
+                f"The outcomes of a world must be arrays of one shape (states, actions, outcomes), here {shape}; got {name} as "
+                f"{array.dtype} of shape {array.shape}. Build the world with FiniteMDP.from_outcomes."
+            )
+    low, high = int(outcomes.next_state.min()), int(outcomes.next_state.max())
+    if low < 0 or high >= shape[0]:
+        raise ValueError(
+            f"next_state must hold numbers of states from 0 to {shape[0] - 1}, got {low if low < 0 else high}. "
+            "Build the world with FiniteMDP.from_outcomes."
+        )
+    if initial.shape != (shape[0],) or initial.dtype != np.float64:
+        raise ValueError(
+            f"initial must hold a probability for each of the {shape[0]} states, got {initial.dtype} of shape {initial.shape}."
+        )
 
 
 def transition_matrix(outcomes: Outcomes) -> csr_array:
@@ -181,7 +212,7 @@ def numbers(given: ArrayLike, name: str) -> Floats:
 def normalised_initial(initial: ArrayLike | None, num_states: int) -> Floats:
     """The distribution of the first state, uniform if `initial` is None. (S,)"""
     if initial is None:
-        return np.full(num_states, 1.0 / num_states)
+        return constant(np.full(num_states, 1.0 / num_states))
     first = numbers(initial, "initial").copy()
     if first.shape != (num_states,):
         raise ValueError(
@@ -195,7 +226,7 @@ def normalised_initial(initial: ArrayLike | None, num_states: int) -> Floats:
             f"{first.min():g} as the smallest entry and {total:.12g} as the sum. Divide it by its sum, or leave it out for a "
             "uniform first state."
         )
-    return first / total if abs(total - 1.0) > ROUNDING else first
+    return constant(first / total if abs(total - 1.0) > ROUNDING else first)
 
 
 def checked_cap(cap: float | None) -> float:

@@ -181,6 +181,8 @@ def simulated_sums(
     world: FiniteWorld, policy: Floats, first_action: int, num_steps: int, num_paths: int, generator: Generator
 ) -> Floats:
     """Sums of the first `num_steps` rewards of `num_paths` paths; `first_action` −1 for that of the policy. (N,)"""
+    if policy.shape != world.accept.shape[:2]:
+        raise ValueError(f"The policy must have the shape {world.accept.shape[:2]} of its world, got {policy.shape}.")
     sums = np.empty(num_paths)
     at_once = max(1, STEPS_AT_ONCE // num_steps)
     announce(_walk)

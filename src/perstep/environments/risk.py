@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 
 from perstep.distribution import Distribution, Floats, expected_excess
-from perstep.environments.exact import TOLERANCE, Integers, Solution, evaluate, policy_probabilities, solve_model
-from perstep.environments.exact import solve as solve_mean
+from perstep.environments.chains import Integers
+from perstep.environments.evaluation import evaluate
 from perstep.environments.outcomes import Outcomes, expected_rewards, transition_matrix
+from perstep.environments.policy_tables import policy_probabilities
+from perstep.environments.solving import TOLERANCE, Solution, solve_model
+from perstep.environments.solving import solve as solve_mean
 from perstep.progress import Bar
 from perstep.rules import BLUE, ORANGE
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from perstep.environments.names import NameTable
 
 KINDS = ("Discrete", "MultiDiscrete", "MultiBinary", "Tuple", "Dict")
 MOST_ACTIONS = 4096  # every combination is an action with values of its own, so they must be few
@@ -27,33 +26,33 @@ class Numbering:
     """The kind of space: one of KINDS."""
     keys: tuple[str, ...] = ()
     """The keys of a Dict, in order."""
-    names: Sequence[Hashable] = field(default=(), compare=False, repr=False)
-    """Names of the points 0 … N−1, where they have some. A name that is no number may stand for the number."""
+    names: NameTable | None = field(default=None, compare=False, repr=False)
+    """The names of the points 0 … N−1, where they have some. A point is then given and returned by its name; where no name is a
+    number, it may also be given by its number."""
 
     @classmethod
-    def named(cls, names: Sequence[Hashable]) -> Numbering:
-        """The space of the integers 0 … N − 1, each of which is its own number, with the names of all; a range for none."""
-        return cls((len(names),), (0,), "Discrete", names=() if isinstance(names, range) else names)
+    def named(cls, names: NameTable) -> Numbering:
+        """The space of the integers 0 … N − 1, each of which is its own number, with their names if they have some."""
+        return cls((len(names.names),), (0,), "Discrete", names=names if names.given else None)
 
-    @cached_property
-    def _numbers(self) -> dict[Hashable, int]:
-        return {name: number for number, name in enumerate(self.names) if _may_be_a_name(name)}
+    def _of_names(self, names: NameTable, point: Any) -> NDArray[np.int64] | None:
+        """The number of a name, or the numbers of a batch of them; None for anything else."""
+        if (named := names.find(point)) is not None:
+            return np.asarray(named, np.int64)
+        batch = point.tolist() if isinstance(point, np.ndarray) and point.ndim == 1 else point
+        if isinstance(batch, list) and any(names.meant_by(each) for each in batch):
+            return np.array([self.one(each) for each in batch], np.int64)
+        if names.meant_by(point) or (isinstance(point, tuple) and any(isinstance(name, tuple) for name in names.names)):
+            raise self._no_name(names, point)  # not a batch of numbers
+        return None
 
-    def by_name(self, point: Any) -> int | None:
-        """The number of a point that is given by its name; None for anything else."""
-        if not self.names or not _may_be_a_name(point):
-            return None
-        try:
-            return self._numbers.get(point)
-        except TypeError:  # a tuple of arrays, which is no name
-            return None
-
-    def _no_name(self, point: Any) -> ValueError:
-        example = next((f" or a name, such as {name!r}" for name in self.names if _may_be_a_name(name)), "")
-        texts = [name for name in self.names if isinstance(name, str)] if isinstance(point, str) else []
+    def _no_name(self, names: NameTable, point: Any) -> ValueError:
+        example = f"a name, such as {names.names[0]!r}"
+        expected = example if names.numbers_are_names else f"a number from 0 to {self.count - 1} or {example}"
+        texts = [name for name in names.names if isinstance(name, str)] if isinstance(point, str) else []
         near = difflib.get_close_matches(str(point), texts, n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        return ValueError(f"Expected a number from 0 to {self.count - 1}{example}, got {point!r}.{meant}")
+        return ValueError(f"Expected {expected}, got {point!r}.{meant}")
 
     def to_json(self) -> dict[str, Any]:
         """The numbering as plain values, for a JSON file."""
@@ -81,7 +80,7 @@ class Numbering:
 
     def one(self, point: Any) -> int:
         """The number of a single point. Faster than `number`."""
-        whole = self.kind == "Discrete" and isinstance(point, int | np.integer)
+        whole = self.kind == "Discrete" and isinstance(point, int | np.integer) and self.names is None
         if whole and 0 <= (number := int(point) - self.starts[0]) < self.sizes[0]:
             return number
         if (numbers := self.number(point)).size != 1:
@@ -92,12 +91,8 @@ class Numbering:
 
     def number(self, point: Any) -> NDArray[np.int64]:
         """The number of a point, or the numbers of a batch of points."""
-        if (named := self.by_name(point)) is not None:
-            return np.asarray(named, np.int64)
-        if self.names and isinstance(point, list) and any(map(_may_be_a_name, point)):
-            return np.array([self.one(each) for each in point], np.int64)
-        if self.names and isinstance(point, tuple) and any(isinstance(name, tuple) for name in self.names):
-            raise self._no_name(point)  # not a batch of numbers
+        if self.names is not None and (named := self._of_names(self.names, point)) is not None:
+            return named
         try:
             parts = [np.asarray(part) for part in self._parts(point)]
             if not all(part.dtype.kind in "biu" for part in parts):
@@ -105,8 +100,8 @@ class Numbering:
             shifted = tuple(part.astype(np.int64) - start for part, start in zip(parts, self.starts, strict=True))
             return np.asarray(np.ravel_multi_index(shifted, self.sizes), np.int64)
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            if self.names:
-                raise self._no_name(point) from None
+            if self.names is not None:
+                raise self._no_name(self.names, point) from None
             raise ValueError(
                 f"Expected a point of the {self.kind} space of sizes {self.sizes} that starts at {self.starts}, got {point!r}. "
                 "Give an observation or action of this world; if the world itself returned it, correct the spaces of the world."
@@ -114,6 +109,8 @@ class Numbering:
 
     def point(self, number: int) -> Any:
         """The point with this number, in the form in which the space gives it."""
+        if self.names is not None:
+            return self.names.names[number]
         if self.kind == "Discrete":
             return number + self.starts[0]
         parts = np.unravel_index(number, self.sizes)
@@ -126,6 +123,8 @@ class Numbering:
 
     def points(self, numbers: NDArray[np.int64]) -> Any:
         """The points with these numbers, in the form in which a batch of the space is given."""
+        if self.names is not None:
+            return self.names.batch(numbers)
         if self.kind == "Discrete":
             return numbers + self.starts[0]
         made = [self.point(int(number)) for number in numbers]
@@ -139,11 +138,6 @@ class Numbering:
         if self.kind == "Dict":
             return tuple(point[key] for key in self.keys)
         return tuple(point) if self.kind == "Tuple" else tuple(np.moveaxis(np.asarray(point), -1, 0))
-
-
-def _may_be_a_name(point: Any) -> bool:
-    """Whether this can be meant as the name of a point: anything but numbers and arrays and lists of them."""
-    return isinstance(point, str) or not isinstance(point, Real | np.generic | np.ndarray | list | dict | set)
 
 
 def discrete_actions(space: Any, agent: str) -> Numbering:

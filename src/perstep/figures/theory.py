@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from perstep.figures import style
 from perstep.figures.paper_figure import PaperFigure, by_name
-from perstep.studies.results import Results
+from perstep.studies.results import Results, table
 from perstep.studies.theory import control, prediction, quantile_tracking, returns
-from perstep.studies.theory.measuring import table
 
 COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.BLACK, style.GREY)
 PREDICTED: dict[str, Any] = {"color": style.BLACK, "lw": 0.9, "ls": ":"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.environments import building
-from perstep.environments.exact import closed_classes, reachable, stationary_gain_values
+from perstep.environments.chains import closed_classes, reachable, stationary_gain_values
 from perstep.environments.mdp import FiniteMDP
 from perstep.environments.outcomes import pack
 from perstep.planning.beliefs import DEGREES, KNOWN, MEAN, REWARD_SPREAD, Experience
@@ -75,13 +75,9 @@ def world_as_learnt(
     allowed = None if real is None else real.allowed
     possible = np.where(left[:, None], tried, True if allowed is None else allowed)
     initial = np.arange(num_states) == state
-    states, actions = (None, None) if real is None else (_names(real.states), _names(real.actions))
+    states, actions = (None, None) if real is None else (real.states, real.actions)
     model = building.Model(outcomes, possible, initial.astype(np.float64), states, actions)
     return FiniteMDP._from_model(model, None, name)
-
-
-def _names(names: Any) -> Any:
-    return None if names is None or isinstance(names, range) else tuple(names)
 
 
 def _rows_of(owner: Integers, wanted: Integers, has: NDArray[np.bool_]) -> tuple[Integers, Integers]:

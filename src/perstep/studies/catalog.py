@@ -203,11 +203,6 @@ ATARI_SHORT = tuple(
     for study in ATARI[:3]
 )
 
-STUDIES = {
-    study.name: study
-    for study in (*REDPILL, *PENDULUM, *ATARI, *ATARI_FIGURE_4, *MINATAR, *MINATAR_TUNING, *ATARI_SHORT)
-}
-
 
 def scale_named(name: str) -> Scale:
     """The scale with this name; an unknown name raises an error that suggests the nearest one."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from perstep.progress import Bar
 from perstep.studies.engines import Engine, LocalEngine
-from perstep.studies.results import Results, Row
+from perstep.studies.measurement import Row
+from perstep.studies.results import Results, errors
 from perstep.studies.run_checkpoints import FOLDER
 from perstep.studies.runs import Unit
 
@@ -86,13 +87,13 @@ def complete(
     """
     found, elsewhere, failures, damaged = 0, 0, [], []
     missing: list[Unit] = []
-    for index, (study, setting) in enumerate(results.configurations()):
+    for index, (study, setting) in enumerate(results.expected()):
         if index not in shard:
             elsewhere += results.find(study, setting) is None
             continue
         frame, aside = results.find_or_set_aside(study, setting)
         damaged += [aside] if aside else []
-        failure = None if frame is None else _failure(results.path(study, setting), frame["error"].to_list())
+        failure = None if frame is None else _failure(results.path(study, setting), errors(study, frame))
         if frame is None or (failure and retry_failed):
             seeds, folder = tuple(study.seeds), str(results.folder.absolute())
             unit = Unit(index=index, study=study, setting=setting, seeds=seeds, code=code, folder=folder)
@@ -122,7 +123,7 @@ def _run_all(results: Results, units: Sequence[Unit], engine: Engine, progress: 
         return f"{runs:,}/{num_runs:,} runs" + (f", {failed:,} failed" if failed else "")
 
     with (
-        Bar(total, units[0].study.part.partition("/")[0], show=progress, lines=True) as bar,
+        Bar(total, units[0].study.part.partition("/")[0], show=progress, unit=units[0].study.unit, lines=True) as bar,
         contextlib.closing(engine.work(units)) as work,
     ):
         for unit, rows in work:

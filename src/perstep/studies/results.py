@@ -1,6 +1,7 @@
 """The result files of a study: one Parquet file per configuration with one row per run, published by rename.
 
-A file that exists is complete, so resuming after a crash means skipping the files that exist. All studies share the schema below.
+A file that exists is complete, so resuming after a crash means skipping the files that exist. All studies share the schema below;
+a measurement has one file with columns of its own.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import polars as pl
 
 from perstep.storage import BadFile, published, read_table, write_table
+from perstep.studies.measurement import Measurement, Row
 from perstep.studies.study import Setting, Study, setting_name
 
-Row = dict[str, Any]
+Experiment: TypeAlias = Study | Measurement
 
 CONFIRMATION = (
     "confirmation"  # subfolder for runs with other seeds than those of the sweep; not counted as part of the sweep
@@ -50,6 +52,9 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "return_quantile_trace": Curves,  # Ω of the traced state and action at those steps, (T, n)
 }
 
+
+FAILURE = "failure"  # column of the file of a measurement that failed: why
+ROWS = "rows"  # of the table of a measurement, in the row that an engine returns
 
 ADDED = ("final_scores",)
 """Columns that older files do not have; they are null there."""
@@ -89,15 +94,28 @@ def publish_table(path: Path, frame: pl.DataFrame, safe: str = "All tables that 
 
 
 class Results:
-    """The results folder of one part of the paper at one scale, and the studies whose results it holds.
+    """The results folder of one part of the paper at one scale, and the studies and measurements whose results it holds.
 
     `tuned_only`: only the tuned and traced configurations are expected. Others are still read if they exist.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], studies: Sequence[Study], *, tuned_only: bool = False) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        studies: Sequence[Study] = (),
+        measurements: Sequence[Measurement] = (),
+        *,
+        tuned_only: bool = False,
+    ) -> None:
         self.folder = Path(folder)
         self.studies = {study.key: study for study in studies}
+        self.measurements = tuple(measurements)
         self.tuned_only = tuned_only
+
+    def expected(self) -> Iterator[tuple[Experiment, Setting]]:
+        """All expected files, always in the same order."""
+        yield from self.configurations()
+        yield from ((measurement, {}) for measurement in self.measurements)
 
     def configurations(self) -> Iterator[tuple[Study, Setting]]:
         """All expected configurations, always in the same order."""
@@ -106,24 +124,25 @@ class Results:
                 if not (self.tuned_only and study.tuned) or setting in (study.tuned, study.traced):
                     yield study, setting
 
-    def path(self, study: Study, setting: Setting) -> Path:
+    def path(self, study: Experiment, setting: Setting) -> Path:
         """The file of a configuration."""
-        return self.folder / study.key / f"{setting_name(setting)}.parquet"
+        return self.folder / study.file(setting)
 
     def write(
-        self, study: Study, setting: Setting, rows: Sequence[Row], safe: str = "All configurations before it"
+        self, study: Experiment, setting: Setting, rows: Sequence[Row], safe: str = "All configurations before it"
     ) -> None:
-        """Publish the runs of a configuration."""
-        publish_table(self.path(study, setting), pl.DataFrame(rows, schema=SCHEMA), safe)
+        """Publish the runs of a configuration, or the table of a measurement."""
+        frame = pl.DataFrame(rows, schema=SCHEMA) if isinstance(study, Study) else _measured(study, rows[0])
+        publish_table(self.path(study, setting), frame, safe)
 
-    def find(self, study: Study, setting: Setting) -> pl.DataFrame | None:
+    def find(self, study: Experiment, setting: Setting) -> pl.DataFrame | None:
         """All runs of a configuration, also failed ones. None if the file is missing, damaged or holds unexpected runs."""
         try:
             return self._read(study, setting)
         except (BadFile, OSError):
             return None
 
-    def find_or_set_aside(self, study: Study, setting: Setting) -> tuple[pl.DataFrame | None, Path | None]:
+    def find_or_set_aside(self, study: Experiment, setting: Setting) -> tuple[pl.DataFrame | None, Path | None]:
         """Like `find`. A damaged file is renamed, so that its runs can be run again, and its new path is the second value."""
         path = self.path(study, setting)
         try:
@@ -136,11 +155,13 @@ class Results:
         except OSError:
             return None, None
 
-    def _read(self, study: Study, setting: Setting) -> pl.DataFrame | None:
+    def _read(self, study: Experiment, setting: Setting) -> pl.DataFrame | None:
         path = self.path(study, setting)
         if not path.exists():
             return None
         frame = read_table(path)
+        if isinstance(study, Measurement):
+            return frame if set(frame["description"]) == {study.description(setting)} else None
         absent = [pl.lit(None, SCHEMA[name]).alias(name) for name in ADDED if name not in frame.columns]
         frame = frame.with_columns(absent)
         if dict(frame.schema) != SCHEMA or frame["seed"].to_list() != study.seeds:
@@ -162,3 +183,27 @@ class Results:
         if study.traced is None:
             raise MissingRuns(f"{study.name} has no configuration whose quantiles are recorded over time.")
         return self.runs(study, study.traced)
+
+
+def _measured(measurement: Measurement, row: Row) -> pl.DataFrame:
+    """The table of a measurement; if it failed, one row that says why."""
+    rows = row[ROWS] if row["error"] is None else [{FAILURE: row["error"]}]
+    return pl.DataFrame(rows, infer_schema_length=None).with_columns(description=pl.lit(measurement.description({})))
+
+
+def errors(study: Experiment, frame: pl.DataFrame) -> list[str | None]:
+    """Why the runs in a file failed; None for those that did not."""
+    if isinstance(study, Study):
+        return frame["error"].to_list()
+    return frame[FAILURE].to_list() if FAILURE in frame.columns else []
+
+
+def table(folder: Path, name: str) -> pl.DataFrame:
+    """The table of a measurement in this folder, for figures and claims. Raises MissingRuns if there is none."""
+    try:
+        frame = read_table(folder / f"{name}.parquet")
+    except (BadFile, OSError):
+        raise MissingRuns(f"There is no measurement {name!r} in {folder}.") from None
+    if FAILURE in frame.columns:
+        raise MissingRuns(f"The measurement {name!r} failed: {frame[FAILURE][0]}")
+    return frame

@@ -8,6 +8,7 @@ import json
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +17,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from perstep.agents import Agent, make_agent
+from perstep.agents.doubts import DoubtWarning
 from perstep.agents.worlds import make, open_world
 from perstep.algorithms import algorithm
 from perstep.recording import PENDING, REWARDS, History
 from perstep.schedules import Decay
+from perstep.studies.measurement import Measurement, Row
 from perstep.studies.provenance import versions
-from perstep.studies.results import COARSE_POINTS, SCHEMA, Row
+from perstep.studies.results import COARSE_POINTS, ROWS, SCHEMA, Experiment
 from perstep.studies.run_checkpoints import FOLDER, RunCheckpoint
 from perstep.studies.statistics import Floats
 from perstep.studies.study import Setting, Study
@@ -35,7 +38,7 @@ class Unit:
 
     index: int
     """Position of the configuration in its results."""
-    study: Study
+    study: Experiment
     setting: Setting
     seeds: tuple[int, ...]
     code: str | None = None
@@ -47,8 +50,10 @@ class Unit:
 
     def checkpoint(self, seed: int) -> RunCheckpoint | None:
         """The checkpoint of one of its runs; None if it cannot be saved."""
-        if self.folder is None or not os.path.isdir(self.folder) or self.setting == self.study.traced:
-            return None  # the progress of a traced run cannot be saved: traces are in memory only
+        if self.folder is None or not os.path.isdir(self.folder) or isinstance(self.study, Measurement):
+            return None
+        if self.setting == self.study.traced:  # its progress cannot be saved: traces are in memory only
+            return None
         code = "" if self.code is None else Path(self.code).read_text(encoding="utf-8")
         about = [self.study.description(self.setting), seed, _window(self.study, self.setting), versions(), code]
         return RunCheckpoint(Path(self.folder, FOLDER), json.dumps(about))
@@ -73,7 +78,21 @@ def run_unit(unit: Unit, tell: Callable[[int], None] | None = None) -> list[Row]
 
     `tell` is called with the number of steps done, at the start of a run and several times per second, except in compiled runs.
     """
-    return [_run_in_its_world(unit, seed, tell) for seed in unit.seeds]
+    if isinstance(unit.study, Measurement):
+        return [_measure(unit.study)]
+    return [_run_in_its_world(unit, unit.study, seed, tell) for seed in unit.seeds]
+
+
+def _measure(measurement: Measurement) -> Row:
+    """The rows of a measurement, as one row. Any exception becomes its error."""
+    assert measurement.effort is not None, "at() chooses the effort"
+    row = _empty_row(measurement, {}, seed=0)
+    try:
+        with warnings.catch_warnings():  # a measurement shows what agent.check() would doubt
+            warnings.simplefilter("ignore", DoubtWarning)
+            return row | {ROWS: measurement.measure(measurement.effort)}
+    except Exception as error:
+        return row | {"error": f"{type(error).__name__}: {error}"}
 
 
 def run(
@@ -122,11 +141,14 @@ def took_too_long(timeout: float) -> str:
     return f"when its time limit of {timeout:g} seconds was over. Give a longer --run-timeout and --retry-failed."
 
 
-def is_compiled(study: Study, code: str | None = None) -> bool:
+def is_compiled(study: Experiment, code: str | None = None) -> bool:
     """Whether its runs are compiled loops, which can run in parallel threads. Other runs need one process each.
 
-    This creates the world, so it raises if the world does not exist or needs a library that is not installed.
+    A measurement needs one: it suppresses warnings, which threads share. The answer for a study creates the world, so it raises if
+    the world does not exist or needs a library that is not installed.
     """
+    if isinstance(study, Measurement):
+        return False
     load_code(code)
     return _shared(study.world, json.dumps(dict(study.world_settings), sort_keys=True), study.algorithm) is not None
 
@@ -155,9 +177,8 @@ def load_code(path: str | None) -> Any:
     return module
 
 
-def _run_in_its_world(unit: Unit, seed: int, tell: Callable[[int], None] | None) -> Row:
+def _run_in_its_world(unit: Unit, study: Study, seed: int, tell: Callable[[int], None] | None) -> Row:
     """One run, in a new world or in the one that compiled runs share."""
-    study = unit.study
     try:
         load_code(unit.code)
         with _ONE_AT_A_TIME:
@@ -189,7 +210,7 @@ def _shared(world: str, settings: str, name: str) -> Any:
     return None
 
 
-def _empty_row(study: Study, setting: Setting, seed: int) -> Row:
+def _empty_row(study: Experiment, setting: Setting, seed: int) -> Row:
     return dict.fromkeys(SCHEMA) | {"description": study.description(setting), "seed": seed}
 
 

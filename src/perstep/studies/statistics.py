@@ -109,11 +109,6 @@ def interquartile_mean(scores: ArrayLike) -> Any:
     return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
 
 
-def mean_score(scores: ArrayLike) -> Any:
-    """The mean of all scores, (…, runs, tasks) → (…)."""
-    return _scores(scores).mean(axis=(-2, -1))
-
-
 def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike) -> Any:
     """The probability that a run of ours beats a run of theirs on the same task, ties counting half; mean over tasks. (…)"""
     x, y = _scores(ours), _scores(theirs)
@@ -140,18 +135,6 @@ def bootstrap(
     drawn = [statistic(*sample) for sample in _resampled(arrays, resamples, np.random.default_rng(seed))]
     low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2])
     return Estimate(float(statistic(*arrays)), float(low), float(high))
-
-
-def chances_of_best(scores: ArrayLike, *, resamples: int = 2000, seed: int = 0) -> Floats:
-    """The fraction of resamples in which each configuration is the best, (configurations, runs) → (configurations,).
-
-    Column i has the same seed in all configurations, so columns are resampled as a whole.
-    """
-    array = np.asarray(scores, dtype=np.float64)
-    picks = np.random.default_rng(seed).integers(array.shape[1], size=(resamples, array.shape[1]))
-    counts = np.apply_along_axis(np.bincount, 1, picks, minlength=array.shape[1])  # (resamples, runs)
-    first = (array @ counts.T).argmax(axis=0)
-    return np.bincount(first, minlength=len(array)) / resamples
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from perstep.algorithms import algorithm
 from perstep.rules import RULES, Rule
@@ -63,6 +63,9 @@ class Study:
     own_settings: tuple[Setting, ...] = ()
     """Configurations to run instead of all combinations of the grid."""
 
+    unit: ClassVar[str] = "steps"
+    """What its progress is counted in."""
+
     @property
     def name(self) -> str:
         """For example "redpill/d2-q"."""
@@ -100,6 +103,10 @@ class Study:
         steps = self.steps if scale.max_steps is None else min(self.steps, scale.max_steps)
         num_runs = self.num_runs if scale.max_runs is None else min(self.num_runs, scale.max_runs)
         return replace(self, steps=steps, num_runs=num_runs, window=min(self.window, steps))
+
+    def file(self, setting: Setting) -> str:
+        """The file of a configuration, relative to the folder of results."""
+        return f"{self.key}/{setting_name(setting)}.parquet"
 
     def description(self, setting: Setting) -> str:
         """Everything that determines a run except its seed, as one line of JSON. Results with another description do not match."""

@@ -88,13 +88,18 @@ def print_failures(summary: Summary, console: Console) -> None:
         console.print("Give --retry-failed to run the failed configurations again.")
 
 
-def _run_missing(name: str, results: Results, options: StudyOptions, console: Console) -> Summary:
-    begin = time.monotonic()
+def _size(results: Results) -> str:
+    """How much there is to do if nothing is there yet."""
+    if results.measurements:
+        return f"{len(results.measurements)} tables"
     sizes = [(study.num_runs, study.num_runs * study.steps) for study, _ in results.configurations()]
     runs, steps = (sum(column) for column in zip(*sizes, strict=True))
-    console.print(
-        f"{name}: {len(sizes)} configurations, {runs:,} runs, {si(steps)} steps, into {results.folder}", markup=False
-    )
+    return f"{len(sizes)} configurations, {runs:,} runs, {si(steps)} steps"
+
+
+def _run_missing(name: str, results: Results, options: StudyOptions, console: Console) -> Summary:
+    begin = time.monotonic()
+    console.print(f"{name}: {_size(results)}, into {results.folder}", markup=False)
     try:
         summary = complete(
             results, engine=options.engine, shard=options.shard, retry_failed=options.retry_failed, code=options.code,
@@ -105,7 +110,8 @@ def _run_missing(name: str, results: Results, options: StudyOptions, console: Co
         raise
     if summary.made:
         rest = f" ({summary.found} were there already)" if summary.found else ""
-        console.print(f"ran {summary.made} configurations in {duration(time.monotonic() - begin)}{rest}")
+        what = "tables" if results.measurements else "configurations"
+        console.print(f"ran {summary.made} {what} in {duration(time.monotonic() - begin)}{rest}")
     else:
         console.print("everything is there; nothing had to run")
     for path in summary.damaged:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from perstep.algorithms import LEARNERS
-from perstep.environments.exact import NotCommunicating, NotUnichain
+from perstep.environments import NotCommunicating, NotUnichain
 from perstep.quantiles import levels
 from perstep.schedules import Decay
 

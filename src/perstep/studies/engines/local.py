@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 
 from perstep.studies.engines.process_pool import work_in_processes
-from perstep.studies.results import Row
+from perstep.studies.measurement import Row
 from perstep.studies.runs import Unit, UnitUpdates, is_compiled, run_unit
 from perstep.system.processors import usable_cores
 

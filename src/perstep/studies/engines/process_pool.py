@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from perstep.studies.results import Row
+from perstep.studies.measurement import Row
 from perstep.studies.runs import Unit, UnitUpdate, UnitUpdates, run_unit, took_too_long
 from perstep.system.signals import cause_of_exit, ignore_interrupts
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from perstep.algorithms import algorithm
 from perstep.studies.engines.process_pool import run_in_process
-from perstep.studies.results import Row
+from perstep.studies.measurement import Row
 from perstep.studies.runs import Unit, UnitUpdates, is_compiled, run_unit
+from perstep.studies.study import Study
 from perstep.system.processors import usable_cores
 from perstep.system.signals import restored_handlers
 
@@ -96,9 +97,10 @@ def _cluster_is_gone() -> ConnectionError:
 def _needs(unit: Unit, gpus: float) -> dict[str, Any]:
     """The resources that a task requests."""
     needs: dict[str, Any] = {"num_cpus": 1, "max_retries": RETRIES}
-    device = {**unit.study.fixed, **unit.setting}.get("device", "auto")
-    if gpus and device != "cpu" and algorithm(unit.study.algorithm).learner.values == "network":
-        needs["num_gpus"] = GPU_SHARE
+    if isinstance(unit.study, Study):
+        device = {**unit.study.fixed, **unit.setting}.get("device", "auto")
+        if gpus and device != "cpu" and algorithm(unit.study.algorithm).learner.values == "network":
+            needs["num_gpus"] = GPU_SHARE
     return needs
 
 

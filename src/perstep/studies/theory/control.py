@@ -13,7 +13,8 @@ from perstep.environments import FiniteMDP, NotUnichain, access_control, garnet,
 from perstep.rules import RULES
 from perstep.schedules import Decay
 from perstep.studies.claims.claim import Claim
-from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, learn_in_stages, log_spaced_steps
+from perstep.studies.measurement import Effort, Row
+from perstep.studies.theory.measuring import Floats, Theorem, learn_in_stages, log_spaced_steps
 
 ROUNDING = 1e-9  # rounding error allowed in an inequality
 GAP_SHARE = 0.1  # of the first gap: a gap that goes to 0 must have fallen below this
@@ -287,7 +288,7 @@ def drift_claims(frame: pl.DataFrame) -> list[Claim]:
     ]
 
 
-MEASUREMENTS = (
-    Measurement(name="optimality_gap", figure="optimality_gap", measure=measure_gap, claims=gap_claims),
-    Measurement(name="drift", figure="drift", measure=measure_drift, claims=drift_claims),
+THEOREMS = (
+    Theorem(name="optimality_gap", figure="optimality_gap", measure=measure_gap, claims=gap_claims),
+    Theorem(name="drift", figure="drift", measure=measure_drift, claims=drift_claims),
 )

@@ -1,40 +1,21 @@
-"""Measurements of theorems: each is a function of an effort and leaves one table, a Parquet file published by rename."""
+"""What the measurements of theorems share: their form, their efforts, and looks at agents while they learn."""
 
 from __future__ import annotations
 
-import json
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from perstep.agents import Agent, learn_together
-from perstep.agents.doubts import DoubtWarning
-from perstep.progress import Bar
-from perstep.storage import BadFile, read_table
 from perstep.studies.claims.claim import Claim
-from perstep.studies.results import MissingRuns, publish_table
-from perstep.studies.study import Scale
+from perstep.studies.measurement import Effort, Measurement, Row
 
-Row = dict[str, Any]
 Floats = NDArray[np.float64]
 
 LOOKS_PER_DECADE = 6  # observations per factor of ten in steps: evenly spaced on a logarithmic axis
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """How much to spend on a measurement."""
-
-    steps: int
-    """Steps per run; each measurement takes a fixed multiple of it."""
-    runs: int
-    """Runs per configuration, each with its own seed."""
 
 
 EFFORTS = {
@@ -46,19 +27,20 @@ EFFORTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """The measurement of a theorem."""
+class Theorem:
+    """Something that the paper proves, or that contradicts it: its measurement, its figure, and its claims."""
 
     name: str
+    """The name of the table."""
     figure: str
-    """The figure that shows it."""
     measure: Callable[[Effort], list[Row]]
-    claims: Callable[[pl.DataFrame], list[Claim]] = lambda _: []
-    """Judges the claims that need this table alone."""
+    claims: Callable[[pl.DataFrame], list[Claim]]
+    """Judges the claims from the table."""
 
-    def description(self, effort: Effort) -> str:
-        """Everything that determines the table except the code."""
-        return json.dumps({"measurement": self.name, **asdict(effort)}, sort_keys=True)
+    @property
+    def measurement(self) -> Measurement:
+        """What an engine runs."""
+        return Measurement(part="theory", name=self.name, measure=self.measure, efforts=EFFORTS)
 
 
 def log_spaced_steps(first: int, last: int) -> list[int]:
@@ -81,48 +63,3 @@ def slope(steps: Floats, errors: Floats, share: float = 0.5) -> float:
     """The power of t that the errors follow over the last `share` of the observations: the slope of a fit to the logarithms."""
     late = slice(min(len(steps) - 2, int((1 - share) * len(steps))), None)
     return float(np.polyfit(np.log(steps[late]), np.log(np.maximum(errors[late], 1e-300)), 1)[0])
-
-
-def measure_missing(
-    folder: Path,
-    scale: Scale,
-    measurements: Sequence[Measurement],
-    *,
-    efforts: Mapping[str, Effort] = EFFORTS,
-    title: str = "theory",
-    progress: bool | None = None,
-) -> tuple[int, int]:
-    """Make the missing tables. Returns the number of tables found and the number of tables made."""
-    effort = efforts[scale.name]
-    missing = [each for each in measurements if find(folder, each, effort) is None]
-    with Bar(len(missing), title, show=progress, unit="tables", lines=True) as bar:
-        for done, measurement in enumerate(missing):
-            bar.update(done, measurement.name)
-            with warnings.catch_warnings():  # a study measures what agent.check() would doubt
-                warnings.simplefilter("ignore", DoubtWarning)
-                frame = pl.DataFrame(measurement.measure(effort), infer_schema_length=None)
-            frame = frame.with_columns(description=pl.lit(measurement.description(effort)))
-            publish_table(path(folder, measurement.name), frame)
-    return len(measurements) - len(missing), len(missing)
-
-
-def path(folder: Path, name: str) -> Path:
-    """The file of a measurement."""
-    return folder / f"{name}.parquet"
-
-
-def find(folder: Path, measurement: Measurement, effort: Effort) -> pl.DataFrame | None:
-    """The table of a measurement; None if it is missing, damaged or of another effort."""
-    try:
-        frame = table(folder, measurement.name)
-    except MissingRuns:
-        return None
-    return frame if set(frame["description"]) == {measurement.description(effort)} else None
-
-
-def table(folder: Path, name: str) -> pl.DataFrame:
-    """The table of a measurement in this folder, for figures and claims. Raises MissingRuns if there is none."""
-    try:
-        return read_table(path(folder, name))
-    except (BadFile, OSError):
-        raise MissingRuns(f"There is no measurement {name!r} in {folder}.") from None

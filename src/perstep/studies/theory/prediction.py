@@ -10,15 +10,8 @@ from perstep.environments import FiniteMDP, red_pill_blue_pill, two_loop
 from perstep.quantiles import levels
 from perstep.schedules import Decay
 from perstep.studies.claims.claim import Claim
-from perstep.studies.theory.measuring import (
-    LOOKS_PER_DECADE,
-    Effort,
-    Floats,
-    Measurement,
-    Row,
-    learn_in_stages,
-    log_spaced_steps,
-)
+from perstep.studies.measurement import Effort, Row
+from perstep.studies.theory.measuring import LOOKS_PER_DECADE, Floats, Theorem, learn_in_stages, log_spaced_steps
 
 VALUE_SHARE = 0.05  # of the first error: an error that goes to 0 must have fallen below this
 LEVEL = 0.05  # how far a converging level may still move in the last decade of steps
@@ -180,7 +173,7 @@ def bias_claims(frame: pl.DataFrame) -> list[Claim]:
     ]
 
 
-MEASUREMENTS = (
-    Measurement(name="values", figure="two_timescales", measure=measure_values, claims=value_claims),
-    Measurement(name="bias", figure="finite_m", measure=measure_bias, claims=bias_claims),
+THEOREMS = (
+    Theorem(name="values", figure="two_timescales", measure=measure_values, claims=value_claims),
+    Theorem(name="bias", figure="finite_m", measure=measure_bias, claims=bias_claims),
 )

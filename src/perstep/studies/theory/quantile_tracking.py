@@ -14,16 +14,8 @@ from perstep.environments import FiniteMDP, access_control, garnet, red_pill_blu
 from perstep.quantiles import levels
 from perstep.schedules import Decay
 from perstep.studies.claims.claim import Claim
-from perstep.studies.theory.measuring import (
-    LOOKS_PER_DECADE,
-    Effort,
-    Floats,
-    Measurement,
-    Row,
-    learn_in_stages,
-    log_spaced_steps,
-    slope,
-)
+from perstep.studies.measurement import Effort, Row
+from perstep.studies.theory.measuring import LOOKS_PER_DECADE, Floats, Theorem, learn_in_stages, log_spaced_steps, slope
 
 EPSILON = 0.1
 SLOPE_TOLERANCE = 0.15  # of an exponent fitted to the second half of the observations of a run
@@ -264,8 +256,8 @@ def mean_claims(frame: pl.DataFrame) -> list[Claim]:
     ]
 
 
-MEASUREMENTS = (
-    Measurement(name="tracking", figure="quantile_tracking", measure=measure_tracking, claims=tracking_claims),
-    Measurement(name="flow", figure="quantile_tracking", measure=measure_flow, claims=flow_claims),
-    Measurement(name="quantile_mean", figure="quantile_mean", measure=measure_mean, claims=mean_claims),
+THEOREMS = (
+    Theorem(name="tracking", figure="quantile_tracking", measure=measure_tracking, claims=tracking_claims),
+    Theorem(name="flow", figure="quantile_tracking", measure=measure_flow, claims=flow_claims),
+    Theorem(name="quantile_mean", figure="quantile_mean", measure=measure_mean, claims=mean_claims),
 )

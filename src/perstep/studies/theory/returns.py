@@ -11,7 +11,8 @@ from perstep.environments import red_pill_blue_pill
 from perstep.environments.redpill import BLUE
 from perstep.quantiles import levels
 from perstep.studies.claims.claim import Claim
-from perstep.studies.theory.measuring import Effort, Floats, Measurement, Row, learn_in_stages, log_spaced_steps, slope
+from perstep.studies.measurement import Effort, Row
+from perstep.studies.theory.measuring import Floats, Theorem, learn_in_stages, log_spaced_steps, slope
 
 ALPHA, EPSILON = 2e-3, 0.1
 SIZES = (10, 21, 51)
@@ -130,7 +131,7 @@ def sampled_claims(frame: pl.DataFrame) -> list[Claim]:
     ]
 
 
-MEASUREMENTS = (
-    Measurement(name="returns", figure="return_quantiles", measure=measure_returns, claims=returns_claims),
-    Measurement(name="sampled_returns", figure="return_quantiles", measure=measure_sampled, claims=sampled_claims),
+THEOREMS = (
+    Theorem(name="returns", figure="return_quantiles", measure=measure_returns, claims=returns_claims),
+    Theorem(name="sampled_returns", figure="return_quantiles", measure=measure_sampled, claims=sampled_claims),
 )
