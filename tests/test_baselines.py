@@ -9,10 +9,10 @@ import pytest
 
 import oracles
 import perstep
+import plain_tiles
 from perstep import linear, policies, rules, tabular
 from perstep.algorithms import ALGORITHMS, CORNERS
 from perstep.environments import access_control, two_loop
-from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import Behaviour
 from perstep.randomness import make_generator
 from perstep.recording import new_record
@@ -30,7 +30,7 @@ def recorded(count=500, seed=1):
     return zip(*columns, rng.integers(STATES, size=count), ends, strict=True)
 
 
-def new_run(rule, *, discount=1.0, centered=True, reference=(rules.NO_REFERENCE, 0, 0), n=N):
+def new_run(rule, *, discount=1.0, reference=None, n=N):
     rng = np.random.default_rng(3)
     row = rules.RULES[rule]
     n = row.value_size(n)
@@ -38,14 +38,15 @@ def new_run(rule, *, discount=1.0, centered=True, reference=(rules.NO_REFERENCE,
     table = tabular.table(STATES, ACTIONS, n, 0.0)._replace(values=values, scores=values.mean(-1))
     theta = rng.normal(size=row.theta_size(M))
     rewards = rules.reward_estimate(len(theta), 0.0)._replace(theta=theta)
-    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, 0.0, row.average_moves_with_value)
-    work = rules.workspace(n, discount=discount, centered=centered)
-    return tabular.LearnerState(table, rewards, work, schedule, np.array(reference))
+    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, 0.0)
+    work = rules.workspace(n, discount=discount)
+    return tabular.LearnerState(table, rewards, work, schedule, None, reference and np.array(reference))
 
 
-def advance(rule, run, s, a, r, s_next, masked=False, kind=policies.GREEDY, following=0):
-    number = rules.RULES[rule].number
-    return tabular.any_q_learning(number, run, 0, s, a, r, s_next, masked, kind, following, EPSILON)
+def advance(rule, run, s, a, r, s_next, masked=False, kind=policies.GREEDY, following=0, centered=True):
+    number = rules.RULES[rule].number_with(centered=centered)
+    known = rules.FUNCTIONS[number], number, *run[:6], 0
+    return tabular.any_q_learning(*known, s, a, r, s_next, masked, kind, following, EPSILON)
 
 
 def close(found, expected):
@@ -56,10 +57,10 @@ def close(found, expected):
 
 
 def test_q_is_watkins():
-    run = new_run("differential", discount=GAMMA, centered=False)
+    run = new_run("differential", discount=GAMMA)
     Q, R_bar = run.table.values[..., 0].copy(), [run.rewards.theta[0]]
     for s, a, r, s_next, done in recorded():
-        advance("differential", run, s, a, r, s_next, bool(done))
+        advance("differential", run, s, a, r, s_next, bool(done), centered=False)
         oracles.q_learning(Q, ALPHA, GAMMA, s, a, r, s_next, done)
         oracles.running_mean(R_bar, ETA * ALPHA, r)
         close(run.table.values[..., 0], Q)
@@ -68,10 +69,10 @@ def test_q_is_watkins():
 
 @pytest.mark.parametrize("gamma", [0.3, GAMMA])
 def test_quantile_q_is_dabney_et_al(gamma):
-    run = new_run("d3", discount=gamma, centered=False)
+    run = new_run("d3", discount=gamma)
     Omega = run.table.values.copy()
     for s, a, r, s_next, done in recorded():
-        advance("d3", run, s, a, r, s_next, bool(done))
+        advance("d3", run, s, a, r, s_next, bool(done), centered=False)
         oracles.quantile_q_learning(Omega, ALPHA, gamma, s, a, r, s_next, done)
         close(run.table.values, Omega)
 
@@ -87,12 +88,12 @@ def test_centered_q_is_naik_et_al():
 
 
 def test_d2_without_centering_is_q_with_a_distribution_beside_it():
-    run, plain = new_run("d2", discount=GAMMA, centered=False), new_run("differential", discount=GAMMA, centered=False)
+    run, plain = new_run("d2", discount=GAMMA), new_run("differential", discount=GAMMA)
     plain.table.values[:] = run.table.values
     plain.table.scores[:] = run.table.scores
     for s, a, r, s_next, _ in recorded():
-        advance("d2", run, s, a, r, s_next)
-        advance("differential", plain, s, a, r, s_next)
+        advance("d2", run, s, a, r, s_next, centered=False)
+        advance("differential", plain, s, a, r, s_next, centered=False)
     np.testing.assert_array_equal(run.table.values, plain.table.values)
 
 
@@ -152,9 +153,11 @@ def test_the_loop_of_sarsa_takes_the_action_that_it_learnt_from():
 
 
 def test_an_unknown_rule_is_noticed():
-    run = new_run("differential")
-    assert np.isnan(tabular.q_learning(99, run, 0, 0, 0, 1.0, 1, False))
-    assert np.isnan(run.table.values[0, 0, 0])
+    run, steps = new_run("differential"), rules.Steps(0.1, 0.1, 0.0)
+    assert np.isnan(
+        rules.any_rule(99, run.rewards, 1.0, run.table.values[0, 0], run.table.values[1, 0], steps, run.work)
+    )
+    assert np.isnan(run.work.pull[0])
 
 
 # ------------------------------------------------------------------------------------------------------------------- tiles
@@ -167,10 +170,10 @@ def new_tiles(rule="differential", reference=None):
     weights = linear.weights(CODER.num_features, CODER.tilings, ACTIONS, 1, 0.0, linear.TILE_Q)
     weights.critic[:] = rng.normal(size=weights.critic.shape)
     rewards = rules.reward_estimate(1, 0.0)._replace(theta=rng.normal(size=1))
-    schedule = rules.Schedule(0.02, 0.0, ETA * 0.02, 0.0, 0.0, True)
+    schedule = rules.Schedule(0.02, 0.0, ETA * 0.02, 0.0, 0.0)
     room = linear.room(CODER.tilings, ACTIONS, 1, linear.TILE_Q)
-    none = reference or linear.no_reference(CODER.tilings)
-    return linear.LearnerState(weights, rewards, rules.workspace(1), schedule, 0.0, CODER.arrays, room, none)
+    state = weights, rewards, rules.workspace(1), schedule, 0.0, CODER.arrays, room
+    return linear.LearnerState(*state, reference=reference)
 
 
 def features(point):
@@ -184,11 +187,11 @@ def walk_on_tiles(run, kind, check, rule="differential", count=300):
     rng, record, generator = np.random.default_rng(9), new_record(1), make_generator(0)
     behaviour, number = Behaviour(EPSILON, kind, NO_POLICY), rules.RULES[rule].number
     point = rng.uniform(-1, 1, 2)
-    action = motion_worlds.enter_then_act(linear.TILE_Q, number, behaviour, run, generator, point)
+    action = plain_tiles.enter_then_act(linear.TILE_Q, number, behaviour, run, generator, point)
     for _ in range(count):
         following = np.clip(point + rng.normal(scale=0.1, size=2), -1, 1)
         reward = float(rng.normal())
-        chosen = motion_worlds.learn_on_tiles_then_act(
+        chosen = plain_tiles.learn_then_act(
             linear.TILE_Q, number, behaviour, run, record, generator, 0, action, reward, following, False, False, following
         )  # fmt: skip
         check(features(point), action, reward, features(following), chosen)
@@ -242,14 +245,15 @@ def test_tiles_of_one_tiling_are_the_table():
     weights.critic[:] = on_table.table.values.transpose(1, 0, 2)
     rewards = on_table.rewards._replace(theta=on_table.rewards.theta.copy(), offset=np.zeros(1))
     work, room = rules.workspace(N, discount=GAMMA), linear.room(1, ACTIONS, N, linear.TILE_Q)
-    run = linear.LearnerState(
-        weights, rewards, work, on_table.schedule, 0.0, coder.arrays, room, linear.no_reference(1)
-    )
+    run = linear.LearnerState(weights, rewards, work, on_table.schedule, 0.0, coder.arrays, room)
     generator, number, state = make_generator(0), rules.RULES["d3"].number, 0
-    linear.enter(linear.TILE_Q, number, run, np.array([0.5]))
+    behaviour, record = Behaviour(EPSILON, policies.GREEDY, NO_POLICY), new_record(M)
+    plain_tiles.enter_then_act(linear.TILE_Q, number, behaviour, run, generator, np.array([0.5]))
     for _, a, r, s_next, _ in recorded():
         point = np.array([s_next + 0.5])
-        linear.tile_q(number, run, 0, a, r, point, False, policies.GREEDY, EPSILON, generator)
+        plain_tiles.learn_then_act(
+            linear.TILE_Q, number, behaviour, run, record, generator, 0, a, r, point, False, False, point
+        )
         advance("d3", on_table, state, a, r, s_next)
         state = s_next
     close(run.weights.critic.transpose(1, 0, 2), on_table.table.values)

@@ -323,12 +323,12 @@ def test_whole_numbers_compile_nothing_anew():
     assert len(finite_worlds.loops(tabular.Q, rules.D2)[0].signatures) == known
     pendulum = "perstep/InvertedPendulum-v0"
     perstep.ActorCritic(pendulum).learn(10)
-    known = len(motion_worlds.LEARN_IN_MOTION[linear.ACTOR_CRITIC].signatures)
+    known = len(motion_worlds.loops(linear.ACTOR_CRITIC).learn_in_motion.signatures)
     perstep.ActorCritic(pendulum, step_size=1, policy_ratio=0, huber=1).learn(10)
     perstep.ActorCritic(pendulum, tilings=1, tiles=3, low=(-4, -7), high=(4, 7)).learn(10)
     perstep.ActorCritic("MountainCar-v0", reset_cost=1, discount=1).learn(10)  # nor do other worlds and learners
     perstep.TileQ(pendulum, epsilon=0, bootstrap="sampled").learn(10)
-    assert len(motion_worlds.LEARN_IN_MOTION[linear.ACTOR_CRITIC].signatures) == known
+    assert len(motion_worlds.loops(linear.ACTOR_CRITIC).learn_in_motion.signatures) == known
 
 
 def test_arrays_may_give_the_tiles():

@@ -91,14 +91,14 @@ def test_the_mean_of_return_quantiles_moves_by_delta():
         tabular.table(2, 1, 5, 0.0)._replace(values=rng.normal(size=(2, 1, 5))),
         rules.reward_estimate(3, 0.25),
         rules.workspace(5),
-        rules.Schedule(0.1, 0.0, 0.0, 0.0, 0.0, False),
-        np.array([rules.NO_REFERENCE, 0, 0]),
+        rules.Schedule(0.1, 0.0, 0.0, 0.0, 0.0),
     )
     before = run.table.values.copy()
     delta = 1.5 - 0.25 + before[1, 0].mean() - before[0, 0].mean()
     targets, tau = 1.5 - 0.25 + before[1, 0], (2 * np.arange(1, 6) - 1) / 10
     pulls = np.array([np.mean(tau[j] - (targets < before[0, 0, j])) for j in range(5)])
-    assert tabular.td_learning(rules.D3_BY_DELTA, run, 0, 0, 1.5, 1, False) == pytest.approx(delta)
+    known = rules.d3_by_delta, rules.D3_BY_DELTA, *run[:5]
+    assert tabular.td_learning(*known, 0, 0, 1.5, 1, False) == pytest.approx(delta)
     expected = before[0, 0] + 0.1 * (pulls - pulls.mean() + delta)
     np.testing.assert_allclose(run.table.values[0, 0], expected, atol=1e-12)
 

@@ -7,9 +7,9 @@ import pytest
 
 import oracles
 import perstep
+import plain_tiles
 from perstep import linear, policies, rules
 from perstep.environments import red_pill_blue_pill
-from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import Behaviour
 from perstep.randomness import make_generator
 from perstep.recording import new_record
@@ -33,11 +33,10 @@ def new_run(rule, *, eta_b=0.0, n=N, horizon=None):
     weights.critic[:] = rng.normal(size=weights.critic.shape)
     weights.actor[:] = rng.normal(size=weights.actor.shape)
     rewards = rules.reward_estimate(m, 0.0)._replace(theta=rng.normal(size=m))
-    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
+    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b)
     room = linear.room(CODER.tilings, ACTIONS, n)
     work = rules.workspace(n, LAMBDA, horizon=horizon, num_active=CODER.tilings)
-    none = linear.no_reference(CODER.tilings)
-    return linear.LearnerState(weights, rewards, work, schedule, ETA_PI, CODER.arrays, room, none)
+    return linear.LearnerState(weights, rewards, work, schedule, ETA_PI, CODER.arrays, room)
 
 
 def features(point):
@@ -66,8 +65,8 @@ def advance(rule, run, action, reward, following):
     """One step of the plain loop of Gymnasium worlds; the action it then draws is not used here."""
     record, generator = new_record(run.rewards.theta.size), make_generator(0)
     behaviour = Behaviour(0.0, policies.GREEDY, np.zeros((0, 0)))
-    number = rules.RULES[rule].number_with("quantiles", run.work.horizon_factor or None)
-    motion_worlds.learn_on_tiles_then_act(
+    number = rules.RULES[rule].number_with("quantiles", run.work.horizon_factor or None, LAMBDA)
+    plain_tiles.learn_then_act(
         linear.ACTOR_CRITIC, number, behaviour, run, record, generator, 0, action, reward, following, False,
         False, following,
     )  # fmt: skip
@@ -90,7 +89,7 @@ def test_each_rule_is_its_listing(rule, eta_b, horizon):
     steps = recorded()
     first = next(steps)
     number, behaviour = rules.RULES[rule].number, Behaviour(0.0, policies.GREEDY, np.zeros((0, 0)))
-    motion_worlds.enter_then_act(linear.ACTOR_CRITIC, number, behaviour, run, make_generator(0), first[0])
+    plain_tiles.enter_then_act(linear.ACTOR_CRITIC, number, behaviour, run, make_generator(0), first[0])
     for point, action, reward, following in [first, *steps]:
         x, x_next = features(point), features(following)
         advance(rule, run, action, reward, following)

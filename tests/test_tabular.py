@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -41,18 +40,18 @@ def new_run(rule, learner, *, eta_b=0.0, m=M, n=N, seed=1, horizon=None):
     rewards = rules.reward_estimate(m, 0.0, has_masses=rule == "categorical")
     if rule != "categorical":  # its θ is read from masses
         rewards = rewards._replace(theta=rng.normal(size=m))
-    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b, rule == "differential")
-    none = np.array([rules.NO_REFERENCE, 0, 0])
-    return tabular.LearnerState(table, rewards, rules.workspace(n, horizon=horizon), schedule, none)
+    schedule = rules.Schedule(ALPHA, 0.0, ETA * ALPHA, 0.0, eta_b)
+    return tabular.LearnerState(table, rewards, rules.workspace(n, horizon=horizon), schedule)
 
 
 def advance(rule, learner, run, transition, clock=0):
     s, a, r, s_next = transition
     horizon = run.work.horizon_factor or None
     number = rules.RULES[rule].number_with("quantiles", horizon)
+    known = rules.FUNCTIONS[number], number, *run[:5], clock
     if learner == tabular.TD:
-        return tabular.td_learning(number, run, clock, s, r, s_next, False)
-    return tabular.q_learning(number, run, clock, s, a, r, s_next, False)
+        return tabular.td_learning(*known, s, r, s_next, False)
+    return tabular.q_learning(*known, s, a, r, s_next, False)
 
 
 def check(run, theta, values, b=None):
@@ -159,7 +158,7 @@ def test_categorical_is_its_algorithm(m, eta_b, far):
         np.testing.assert_allclose(run.rewards.masses, masses, rtol=0, atol=SHORT)
         np.testing.assert_allclose(atoms(run.rewards.masses, run.rewards.grid), grid, rtol=SHORT, atol=SHORT)
         expected = sum(p * x for p, x in zip(masses, grid, strict=True)) + b[0]
-        assert rules.average_reward(run.rewards) == pytest.approx(expected, rel=0, abs=SHORT * far)
+        assert rules.average_reward(rules.CATEGORICAL, run.rewards) == pytest.approx(expected, rel=0, abs=SHORT * far)
         np.testing.assert_allclose(run.table.values[..., 0], Q, rtol=0, atol=SHORT * far)
         level = np.cumsum(masses)
         for tau, theta in zip(run.rewards.tau, run.rewards.theta, strict=True):
@@ -179,20 +178,9 @@ def test_uncompiled_is_the_same():
     assert "23 passed" in inner.stdout
 
 
-@pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="Nothing is compiled.")
-def test_the_learner_is_compiled_once_for_all_its_loops():
-    """A literal as an argument in one of them would be a type of its own, and the whole learner would be compiled for it again."""
-    perstep.QLearning("perstep/TwoLoop-v0", seed=0).learn(10)
-    perstep.QLearning(gymnasium.make("FrozenLake-v1"), seed=0).learn(10)
-    mine = [
-        arguments for arguments in tabular.move.signatures if str(arguments[0]) == "Literal[int](1)"
-    ]  # of d2, the default
-    assert len({str(arguments) for arguments in mine}) == len(mine)
-
-
 def test_differential_takes_the_old_average():
     # δ = 1 − 0.5 + 3 − 2 = 1.5 with the old R̄ = 0.5; then R̄ = 0.5 + 0.2·1.5 = 0.8 and V(0) = 2 + 0.1·1.5 = 2.15.
-    run = new_run("differential", tabular.TD)._replace(schedule=rules.Schedule(0.1, 0.0, 0.2, 0.0, 0.0, True))
+    run = new_run("differential", tabular.TD)._replace(schedule=rules.Schedule(0.1, 0.0, 0.2, 0.0, 0.0))
     run.rewards.theta[0] = 0.5
     run.table.values[:2, 0, 0] = 2.0, 3.0
     delta = advance("differential", tabular.TD, run, (0, 0, 1.0, 1))
@@ -202,7 +190,7 @@ def test_differential_takes_the_old_average():
 def test_d2_takes_the_new_average():
     # τ = ¼, ¾ and θ = (0, 2): R = 1 lifts θ₁ by 0.4·¼ = 0.1 and lowers θ₂ by 0.4·¼ = 0.1, so R̄ stays 1 here;
     # R = 3 lifts both: θ = (0.1 + 0.1, 1.9 + 0.3), R̄ = 1.2, δ = 3 − 1.2 + 3 − 2 = 2.8 (with the old R̄ it were 3).
-    run = new_run("d2", tabular.TD, m=2)._replace(schedule=rules.Schedule(0.1, 0.0, 0.4, 0.0, 0.0, False))
+    run = new_run("d2", tabular.TD, m=2)._replace(schedule=rules.Schedule(0.1, 0.0, 0.4, 0.0, 0.0))
     run.rewards.theta[:] = 0.0, 2.0
     run.table.values[:2, 0, 0] = 2.0, 3.0
     advance("d2", tabular.TD, run, (2, 0, 1.0, 2))
@@ -214,7 +202,7 @@ def test_d3_moves_all_quantiles_from_the_old_ones_when_it_stays_and_repeats():
     # One action, S′ = S, so estimate and bootstrap are the same Ω = (0, 1); θ = R̄ = 0 stays (α_θ = 0) and R = 0.5.
     # j = 1: targets 0.5, 1.5 against 0: none below, pull ¼. j = 2: 0.5 < 1 counts once: ¾ − ½ = ¼. In sequence, Ω₁
     # would first have moved to ¼·4 = 1 and lifted its target to 1.5, and j = 2 would have seen none below: pull ¾.
-    run = new_run("d3", tabular.TD, m=1, n=2)._replace(schedule=rules.Schedule(4.0, 0.0, 0.0, 0.0, 0.0, False))
+    run = new_run("d3", tabular.TD, m=1, n=2)._replace(schedule=rules.Schedule(4.0, 0.0, 0.0, 0.0, 0.0))
     run.rewards.theta[0] = 0.0
     run.table.values[0, 0] = 0.0, 1.0
     advance("d3", tabular.TD, run, (0, 0, 0.5, 0))
@@ -223,7 +211,7 @@ def test_d3_moves_all_quantiles_from_the_old_ones_when_it_stays_and_repeats():
 
 def test_d3_target_equal_to_the_estimate_is_not_below_it():
     # Ω = (0, 0), surplus 0: no target is below, so the pulls are τ = ¼ and ¾ themselves.
-    run = new_run("d3", tabular.TD, m=1, n=2)._replace(schedule=rules.Schedule(1.0, 0.0, 0.0, 0.0, 0.0, False))
+    run = new_run("d3", tabular.TD, m=1, n=2)._replace(schedule=rules.Schedule(1.0, 0.0, 0.0, 0.0, 0.0))
     run.rewards.theta[0] = 0.0
     run.table.values[0, 0] = 0.0
     advance("d3", tabular.TD, run, (0, 0, 0.0, 0))
@@ -234,18 +222,19 @@ def test_masked_end_has_no_bootstrap():
     run = new_run("d2", tabular.TD)
     twin = new_run("d2", tabular.TD)
     twin.table.values[1, 0, 0] = 0.0
-    tabular.td_learning(rules.RULES["d2"].number, run, 0, 0, 1.0, 1, True)
-    tabular.td_learning(rules.RULES["d2"].number, twin, 0, 0, 1.0, 1, False)
+    tabular.td_learning(rules.d2, rules.D2, *run[:5], 0, 0, 1.0, 1, True)
+    tabular.td_learning(rules.d2, rules.D2, *twin[:5], 0, 0, 1.0, 1, False)
     assert run.table.values[0] == twin.table.values[0]
 
 
 def test_steps_fall_with_the_visits_of_the_entry_and_those_of_theta_with_the_clock():
-    schedule = rules.Schedule(0.5, 1.0, 0.8, 0.5, 0.1, False)
+    schedule = rules.Schedule(0.5, 1.0, 0.8, 0.5, 0.1)
     units = new_units()
-    assert tuple(rules.steps_now(schedule, 4, 15, units)) == pytest.approx((0.1, 0.2, 0.01, 1.0, 1.0))
+    steps = rules.steps_now(rules.D2, None, schedule, units, 4, 15)
+    assert tuple(steps) == pytest.approx((0.1, 0.2, 0.01, 1.0, 1.0, 0.0))
     # `differential` moves its average with its value, so by the visits as well: 0.8 / √(1 + 3) = 0.4
-    by_visits = schedule._replace(theta_by_visits=True)
-    assert tuple(rules.steps_now(by_visits, 3, 15, units)) == pytest.approx((0.125, 0.4, 0.0125, 1.0, 1.0))
+    steps = rules.steps_now(rules.DIFFERENTIAL, None, schedule, units, 3, 15)
+    assert tuple(steps) == pytest.approx((0.125, 0.4, 0.0125, 1.0, 1.0, 0.0))
 
 
 def test_epsilon_greedy_shares_ties_and_explores_uniformly():
@@ -275,7 +264,8 @@ def test_the_defaults_are_their_transcription(rule):
     state = {"Q": np.zeros((STATES, ACTIONS)), "theta": [0.0] * len(agent.reward_quantiles), "b": [0.0],
              "visits": np.zeros((STATES, ACTIONS)), "t": 0}  # fmt: skip
     for t, (s, a, r, s_next) in enumerate(recorded(9)):
-        tabular.q_learning(agent.config.kernel, agent._run, t, s, a, r, s_next, False)
+        number = agent.config.kernel
+        tabular.q_learning(rules.FUNCTIONS[number], number, *agent._run[:5], t, s, a, r, s_next, False)
         oracles.default_q(state, rule, s, a, r, s_next)
         np.testing.assert_allclose(agent.reward_quantiles, state["theta"], rtol=0, atol=SHORT)
         np.testing.assert_allclose(agent.all_action_values, state["Q"], rtol=0, atol=SHORT)

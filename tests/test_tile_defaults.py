@@ -8,8 +8,8 @@ import pytest
 
 import oracles
 import perstep
+import plain_tiles
 from perstep import linear, policies, rules, units
-from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import Behaviour
 from perstep.randomness import make_generator
 from perstep.recording import new_record
@@ -71,7 +71,7 @@ def test_rewards_times_a_power_of_two_lead_to_the_same_games_to_the_bit(agent_ty
     assert (factor * one.reward_quantiles == other.reward_quantiles).all()
     assert (factor * one._run.weights.critic == other._run.weights.critic).all()
     assert (one._run.weights.actor == other._run.weights.actor).all()
-    assert (one._run.weights.novelty == other._run.weights.novelty).all()
+    assert (one._run.optimism.novelty == other._run.optimism.novelty).all()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -124,7 +124,7 @@ def test_an_agent_from_a_file_goes_on_to_the_bit(tmp_path, agent_type):
     agent.learn(3000, progress=False)
     again.learn(3000, progress=False)
     assert (agent._run.weights.critic == again._run.weights.critic).all()
-    assert (agent._run.weights.novelty == again._run.weights.novelty).all()
+    assert (agent._run.optimism.novelty == again._run.optimism.novelty).all()
     assert agent.policy([-0.5, 0.0]) == pytest.approx(again.policy([-0.5, 0.0]), abs=0)
 
 
@@ -157,13 +157,15 @@ def test_epsilon_falls_in_compiled_and_plain_loops_alike():
 
 def new_run(learner):
     rng = np.random.default_rng(5)
-    weights = linear.weights(CODER.num_features, CODER.tilings, ACTIONS, 1, 0.0, learner, True)
+    weights = linear.weights(CODER.num_features, CODER.tilings, ACTIONS, 1, 0.0, learner)
     weights.actor[:] = rng.normal(size=weights.actor.shape)
-    work = rules.workspace(1, discount=GAMMA, follows_rewards=True, stops=True)
-    schedule = rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0, False, scale_free=True)
-    room, none = linear.room(CODER.tilings, ACTIONS, 1, learner), linear.no_reference(CODER.tilings)
+    work = rules.workspace(1, discount=GAMMA, end_divisor=1 - GAMMA)
+    schedule = rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0)
+    room, hope = linear.room(CODER.tilings, ACTIONS, 1, learner), linear.optimism(weights, OPTIMISM, DELAY)
     rewards = rules.reward_estimate(1, -0.5)
-    return linear.LearnerState(weights, rewards, work, schedule, ETA_PI, CODER.arrays, room, none, OPTIMISM, DELAY)
+    return linear.LearnerState(
+        weights, rewards, work, schedule, ETA_PI, CODER.arrays, room, units.Scale(), optimism=hope
+    )
 
 
 def features(point):
@@ -176,14 +178,14 @@ def walk(learner, run, check, count=400):
     """The plain loop on a path of near points. At first all rewards are equal; later games end now and then."""
     rng, record, generator = np.random.default_rng(9), new_record(1), make_generator(0)
     behaviour = Behaviour(0.1, policies.SAMPLED, np.zeros((0, 0)))
-    number = rules.RULES["differential"].number
+    number = rules.RUNNING_MEAN
     point = rng.uniform(-1, 1, 2)
-    action = motion_worlds.enter_then_act(learner, number, behaviour, run, generator, point)
+    action = plain_tiles.enter_then_act(learner, number, behaviour, run, generator, point)
     for step in range(count):
         following = np.clip(point + rng.normal(scale=0.1, size=2), -1, 1)
         reward = -0.5 if step < 50 else float(rng.normal() - 1.0)
         done = step > 100 and rng.random() < 0.1
-        chosen = motion_worlds.learn_on_tiles_then_act(
+        chosen = plain_tiles.learn_then_act(
             learner, number, behaviour, run, record, generator, step, action, reward, following, done, False, following
         )
         check(features(point), action, reward, features(following), chosen, done)
@@ -203,7 +205,7 @@ def hoped(run, average):
 
 def test_the_scale_free_actor_critic_is_its_listing():
     run = new_run(linear.ACTOR_CRITIC)
-    w, u, e = run.weights.critic[0, :, 0].copy(), run.weights.actor.copy(), run.weights.novelty[0, :, 0].copy()
+    w, u, e = run.weights.critic[0, :, 0].copy(), run.weights.actor.copy(), run.optimism.novelty[0, :, 0].copy()
     R_bar, kinds = [run.rewards.theta[0]], set()
 
     def check(x, A, R, x_next, _, done):
@@ -212,7 +214,7 @@ def test_the_scale_free_actor_critic_is_its_listing():
         hope = lambda average: hoped(run, average)  # noqa: E731
         oracles.scale_free_actor_critic(w, u, e, R_bar, *steps, hope, unit(run), x, A, R, x_next, done)
         np.testing.assert_allclose(run.weights.critic[0, :, 0], w, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(run.weights.novelty[0, :, 0], e, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(run.optimism.novelty[0, :, 0], e, rtol=0, atol=1e-12)
         np.testing.assert_allclose(run.weights.actor, u, rtol=0, atol=1e-12)
         assert run.rewards.theta[0] == pytest.approx(R_bar[0], abs=1e-12)
 
@@ -222,14 +224,14 @@ def test_the_scale_free_actor_critic_is_its_listing():
 
 def test_the_scale_free_tile_q_is_its_listing():
     run = new_run(linear.TILE_Q)
-    w, e, R_bar = run.weights.critic[..., 0].copy(), run.weights.novelty[..., 0].copy(), [run.rewards.theta[0]]
+    w, e, R_bar = run.weights.critic[..., 0].copy(), run.optimism.novelty[..., 0].copy(), [run.rewards.theta[0]]
 
     def check(x, A, R, x_next, A_next, done):
         oracles.scale_free_tile_sarsa(w, e, R_bar, ALPHA, BETA, GAMMA, x, A, R, x_next, A_next, done)
         np.testing.assert_allclose(run.weights.critic[..., 0], w, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(run.weights.novelty[..., 0], e, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(run.optimism.novelty[..., 0], e, rtol=0, atol=1e-12)
         assert run.rewards.theta[0] == pytest.approx(R_bar[0], abs=1e-12)
         appeal = oracles.appeal(w, e, x_next, unit(run), hoped(run, R_bar[0]))
-        np.testing.assert_allclose(run.weights.appeal, appeal, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(run.optimism.appeal, appeal, rtol=0, atol=1e-9)
 
     walk(linear.TILE_Q, run, check)

@@ -8,8 +8,8 @@ import pytest
 
 import oracles
 import perstep
+import plain_tiles
 from perstep import linear, policies, rules
-from perstep.interaction import motion_worlds
 from perstep.interaction.behaviour import Behaviour
 from perstep.randomness import make_generator
 from perstep.recording import new_record
@@ -28,8 +28,8 @@ def new_run(learner, n=1, m=1):
     columns, gradients = (ACTIONS, 0) if learner == linear.TILE_Q else (1, ACTIONS)
     return linear.LearnerState(
         weights, rules.reward_estimate(m, 0.3), rules.workspace(n, HUBER if n > 1 else 0.0, num_active=CODER.tilings),
-        rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0, n == 1), ETA_PI, CODER.arrays, linear.room(CODER.tilings, ACTIONS, n, learner),
-        linear.no_reference(CODER.tilings), traces=new_traces(DECAY, columns, CODER.tilings, gradients),
+        rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0), ETA_PI, CODER.arrays, linear.room(CODER.tilings, ACTIONS, n, learner),
+        traces=new_traces(DECAY, columns, CODER.tilings, gradients),
     )  # fmt: skip
 
 
@@ -51,8 +51,9 @@ def path(count=300):
 
 def advance(learner, kind, run, action, reward, following, masked, generator, rule="differential"):
     behaviour, record = Behaviour(0.2, kind, np.zeros((0, 0))), new_record(run.rewards.theta.size)
-    return motion_worlds.learn_on_tiles_then_act(
-        learner, rules.RULES[rule].number, behaviour, run, record, generator, 0, action, reward, following, masked, False,
+    return plain_tiles.learn_then_act(
+        learner, rules.RULES[rule].number_with(huber=HUBER), behaviour, run, record, generator, 0, action, reward, following,
+        masked, False,
         following,
     )  # fmt: skip
 
@@ -69,7 +70,7 @@ def test_the_traces_are_those_of_the_textbook():
     for step, (point, action, reward, following, _) in enumerate(path(length(DECAY))):
         x, x_next = features(point), features(following)
         if step == 0:
-            motion_worlds.enter_then_act(
+            plain_tiles.enter_then_act(
                 linear.ACTOR_CRITIC, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, point
             )
         value, value_next = w @ x, w @ x_next
@@ -89,7 +90,7 @@ def test_the_actor_critic_looks_back_as_dense_traces_do():
     for step, (point, action, reward, following, masked) in enumerate(path()):
         x, x_next = features(point), features(following)
         if step == 0:
-            motion_worlds.enter_then_act(
+            plain_tiles.enter_then_act(
                 linear.ACTOR_CRITIC, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, point
             )
         gradient = oracles.policy_gradient(u, x, action)
@@ -122,9 +123,9 @@ def test_return_quantiles_of_earlier_steps_move_as_a_whole():
     for step, (point, action, reward, following, _) in enumerate(path(100)):
         x, x_next = features(point), features(following)
         if step == 0:
-            motion_worlds.enter_then_act(
+            plain_tiles.enter_then_act(
                 linear.ACTOR_CRITIC,
-                rules.RULES["d3"].number,
+                rules.D3_HUBER,
                 Behaviour(0.0, 0, np.zeros((0, 0))),
                 run,
                 generator,
@@ -169,9 +170,7 @@ def test_action_values_look_back_as_dense_traces_do(kind):
     for step, (point, drawn, reward, following, masked) in enumerate(path()):
         x, x_next = features(point), features(following)
         if step == 0:
-            motion_worlds.enter_then_act(
-                linear.TILE_Q, 0, Behaviour(0.0, kind, np.zeros((0, 0))), run, generator, point
-            )
+            plain_tiles.enter_then_act(linear.TILE_Q, 0, Behaviour(0.0, kind, np.zeros((0, 0))), run, generator, point)
             action = drawn
         if kind == policies.GREEDY and action != np.argmax(w @ x):
             past = []
@@ -195,7 +194,7 @@ def test_a_jump_ends_the_traces():
     for _, action, reward, following, _ in path(5):
         advance(linear.TILE_Q, policies.SAMPLED, run, action, reward, following, False, generator)
     assert run.traces.clock[KEPT] == 5
-    motion_worlds.enter_then_act(linear.TILE_Q, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, np.zeros(2))
+    plain_tiles.enter_then_act(linear.TILE_Q, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, np.zeros(2))
     assert run.traces.clock[KEPT] == 0
 
 

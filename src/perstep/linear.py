@@ -5,44 +5,41 @@ Only the few weights of the active tiles take part in a step: a value is their s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined, merged
-from perstep.masses import track_masses
 from perstep.policies import EXPECTED, GREEDY, SAMPLED, epsilon_greedy, epsilon_greedy_mean, greedy, softmax
-from perstep.quantiles import mean, track
-from perstep.randomness import draw
-from perstep.risk import Risk, careful
+from perstep.quantiles import mean
+from perstep.randomness import Generator, draw
+from perstep.risk import Risk, careful_reward
 from perstep.rules import (
-    D2,
-    D3,
+    BY_OWN_PULLS,
     MEAN,
-    NO_REFERENCE,
+    RVI,
+    SCALAR,
     AverageSteps,
     RewardEstimate,
     Schedule,
     Steps,
     Workspace,
-    average_reward,
+    any_rule,
     look_at,
     nothing_follows,
-    pull_of_rule,
-    pull_value,
     steps_now,
-    track_rewards,
+    track_beside,
     value_after_end,
-    value_of,
 )
 from perstep.schedules import step_size
 from perstep.tiles import Tiling, active_tiles
-from perstep.traces import KEPT, NO_TRACES, Traces, look_back, look_back_at_choices, weight_now
-from perstep.units import ENDED, SEEN, return_unit
+from perstep.traces import KEPT, Traces, look_back, look_back_at_choices, weight_now
+from perstep.units import ENDED, SEEN, Scale, return_unit
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 ACTOR_CRITIC, TILE_Q = 0, 1
 
@@ -57,33 +54,40 @@ class Weights(NamedTuple):
 
     critic: Floats  # (C, F, n): w
     actor: Floats  # (F, A): u; (0, A) for Q
-    active: NDArray[np.int64]  # (K,): the features of S
+    active: Indices  # (K,): the features of S
     numbers: Floats  # (C, n): the values of S
-    scores: Floats  # (C,): what the rule reads from them; for Q only
-    clipped: NDArray[np.int64]  # (1,): how many coordinates were outside the bounds so far
-    novelty: Floats  # (C, F, 1): their sum is 1 where nothing is known, and falls to 0; (0, 0, 1) without optimism
-    appeal: Floats  # (C,): what actions at S are chosen by; for Q with optimism only, otherwise it is the scores
+    scores: Floats  # (C,): their means; for Q only
+    clipped: Indices  # (1,): how many coordinates were outside the bounds so far
 
 
 class Room(NamedTuple):
     """Memory that a step writes to, allocated once per run."""
 
-    next_active: NDArray[np.int64]  # (K,): the features of S′
+    next_active: Indices  # (K,): the features of S′
     numbers: Floats  # (C, n): the values of S′
-    scores: Floats  # (C,): what the rule reads from them; for Q only
+    scores: Floats  # (C,): their means; for Q only
     chances: Floats  # (A,): π(·|S)
-    appeal: Floats  # (C,): of S′; for Q with optimism only
+
+
+class Optimism(NamedTuple):
+    """What the unknown is hoped to hold."""
+
+    novelty: Floats  # (C, F, 1): their sum is 1 where nothing is known, and falls to 0
+    appeal: Floats  # (C,): what actions at S are chosen by
+    next_appeal: Floats  # (C,): of S′
+    size: float  # how much is hoped for
+    delay: float  # where nothing ends: the number of steps after which hope begins to fall
 
 
 class Reference(NamedTuple):
     """f(Q) of the rule `rvi`."""
 
-    kind: NDArray[np.int64]  # (2,): of rules.REFERENCES, and the action of a pair
-    active: NDArray[np.int64]  # (K,): the features of the observation of a pair
+    kind: Indices  # (2,): of rules.REFERENCES, and the action of a pair
+    active: Indices  # (K,): the features of the observation of a pair
 
 
 class LearnerState(NamedTuple):
-    """Everything that a learner on tiles reads and writes."""
+    """Everything that a learner on tiles reads and writes, as its functions take it; None for what it does without."""
 
     weights: Weights
     rewards: RewardEstimate
@@ -92,12 +96,12 @@ class LearnerState(NamedTuple):
     policy_ratio: float  # η_π
     tiling: Tiling
     room: Room
-    reference: Reference
-    optimism: float = 0.0  # how much the unknown is hoped to hold; 0 for no hope
-    optimism_delay: float = 1.0  # where nothing ends: the number of steps after which hope begins to fall
-    risk: Risk = Risk()
-    traces: Traces = NO_TRACES
-    average: AverageSteps = AverageSteps()
+    scale: Scale | None = None
+    average: AverageSteps | None = None  # of an R̄ that θ stands beside
+    optimism: Optimism | None = None
+    traces: Traces | None = None
+    reference: Reference | None = None
+    risk: Risk | None = None
 
 
 def weights(
@@ -107,7 +111,6 @@ def weights(
     num_quantiles: int,
     initial: float,
     learner: int = ACTOR_CRITIC,
-    optimistic: bool = False,
 ) -> Weights:
     """Preferences of zero, and values of `initial` everywhere: each of the active features carries its share."""
     columns = num_actions if learner == TILE_Q else 1
@@ -123,72 +126,83 @@ def weights(
         np.zeros((columns, num_quantiles)),
         np.zeros(columns),
         np.zeros(1, np.int64),
-        np.full((columns, num_features, 1) if optimistic else (0, 0, 1), 1.0 / num_active),
-        np.zeros(columns),
     )
+
+
+def optimism(weights: Weights, size: float, delay: float) -> Optimism:
+    """Nothing is known."""
+    columns, features, _ = weights.critic.shape
+    novelty = np.full((columns, features, 1), 1.0 / weights.active.size)
+    return Optimism(novelty, np.zeros(columns), np.zeros(columns), size, delay)
 
 
 def room(num_active: int, num_actions: int, num_quantiles: int, learner: int = ACTOR_CRITIC) -> Room:
     """Memory for one step."""
     columns = num_actions if learner == TILE_Q else 1
     return Room(
-        np.zeros(num_active, np.int64),
-        np.zeros((columns, num_quantiles)),
-        np.zeros(columns),
-        np.zeros(num_actions),
-        np.zeros(columns),
+        np.zeros(num_active, np.int64), np.zeros((columns, num_quantiles)), np.zeros(columns), np.zeros(num_actions)
     )
 
 
-def no_reference(num_active: int) -> Reference:
-    """For the rules whose average is not read from the values."""
-    return Reference(np.array([NO_REFERENCE, 0]), np.zeros(num_active, np.int64))
-
-
 @inlined
-def steps_on_tiles(run: Any, clock: Any, units: Any, counts: Any) -> Any:
-    """The steps of one transition, all by the clock. `counts`: whether R̄ may follow its δ, where it has a step of its own: the
+def steps_on_tiles(
+    rule: int,
+    scale: Scale | None,
+    schedule: Schedule,
+    average: AverageSteps | None,
+    units: Floats,
+    clock: int,
+    follows: bool,
+) -> Steps:
+    """The steps of one transition, all by the clock. `follows`: whether R̄ may follow this δ, where it has a step of its own: the
     action was the greedy one."""
-    steps, average = steps_now(run.schedule, clock, clock, units), run.average
-    if average.scale <= 0.0:
+    steps = steps_now(rule, scale, schedule, units, clock, clock)
+    if average is None:
         return steps
-    offset = step_size(average.scale, average.power, average.delay, clock)
-    offset = offset if counts or average.follows_rewards else 0.0
-    theta = offset if average.moves_theta else steps.theta
-    return Steps(steps.value, theta, offset, steps.reward_unit, steps.value_unit)
+    by_delta = step_size(average.delta_scale, average.power, average.delay, clock) if follows else 0.0
+    by_reward = step_size(average.reward_scale, average.power, average.delay, clock)
+    theta = by_delta + by_reward if rule in SCALAR or rule == RVI else steps.theta
+    return Steps(steps.value, theta, by_delta, steps.reward_unit, steps.value_unit, by_reward)
 
 
 @inlined
-def track_on_tiles(rule: Any, rewards: Any, average: Any, reward: Any, steps: Any) -> Any:
-    """Move θ, and with it R̄, unless R̄ has steps of its own: then the offset takes the move of the mean back. Returns R̄."""
-    if average.scale <= 0.0:
-        return track_rewards(rule, rewards, reward, steps)
-    if rewards.theta.shape[0] > 1 or not average.moves_theta:
-        before = mean(rewards.theta)
-        if rewards.masses.shape[0] > 0:
-            track_masses(rewards.masses, rewards.grid, rewards.tau, reward, steps.theta, rewards.theta)
-        else:
-            track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
-        rewards.offset[0] -= mean(rewards.theta) - before
-    return average_reward(rewards)
+def apply_on_tiles(
+    rule: int, average: AverageSteps | None, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats,
+    steps: Steps, work: Workspace,
+) -> float:  # fmt: skip
+    """The rule. Where R̄ has steps of its own, θ has moved beside it before."""
+    if average is not None:
+        steps = beside(rule, rewards, reward, steps)
+    return any_rule(rule, rewards, reward, bootstrap, estimate, steps, work)
+
+
+@inlined
+def beside(rule: int, rewards: RewardEstimate, reward: float, steps: Steps) -> Steps:
+    """Let θ move while R̄ stays; returns the steps that are left."""
+    if rule in SCALAR or rule == RVI:
+        return steps
+    track_beside(rule, rewards, reward, steps, 1.0)
+    return Steps(steps.value, 0.0, steps.offset, steps.reward_unit, steps.value_unit, steps.offset_by_reward)
 
 
 @compiled
-def careful_reward_on_tiles(run: Any, reward: Any, clock: Any, ended: Any) -> Any:
+def careful_reward_on_tiles(
+    rule: int, risk: Risk, scale: Scale | None, schedule: Schedule, average: AverageSteps | None, reward: float, clock: int,
+    ended: bool,
+) -> float:  # fmt: skip
     """As risk.careful_reward."""
-    seen, work = run.risk.rewards, run.work
-    look_at(seen, run.schedule, reward, ended, 0.0, False)
-    steps = steps_on_tiles(run, clock, seen.units, True)
-    average = track_on_tiles(D2, seen, run.average, reward, steps)
-    pull_value(seen, average, reward, work.nothing, work.nothing, steps, work)
-    return careful(run.risk.level, seen.theta, reward)
+    look_at(scale, risk.rewards, reward, ended, 0.0, False)
+    steps = steps_on_tiles(rule, scale, schedule, average, risk.rewards.units, clock, True)
+    if average is not None:
+        steps = beside(rule, risk.rewards, reward, steps)
+    return careful_reward(rule, risk, reward, steps)
 
 
 NARROW = 4  # columns up to which going down each column beats going along each row
 
 
 @compiled
-def gather(matrix: Any, active: Any, out: Any) -> None:
+def gather(matrix: Floats, active: Indices, out: Floats) -> None:
     """out = the sum of the active rows: for every column one dot product with binary features."""
     count, width = active.shape[0], out.shape[0]
     if width <= NARROW:
@@ -211,7 +225,7 @@ def gather(matrix: Any, active: Any, out: Any) -> None:
 
 
 @compiled
-def gather_column(matrix: Any, active: Any, j: Any) -> Any:
+def gather_column(matrix: Floats, active: Indices, j: int) -> float:
     """The sum of one column over the active rows, in four lanes like quantiles.mean."""
     count = active.shape[0]
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -229,7 +243,7 @@ def gather_column(matrix: Any, active: Any, j: Any) -> Any:
 
 
 @compiled
-def scatter(matrix: Any, active: Any, step: Any, pull: Any) -> None:
+def scatter(matrix: Floats, active: Indices, step: float, pull: Floats) -> None:
     """Every active row += step · pull."""
     if pull.shape[0] <= NARROW:
         for j in range(pull.shape[0]):
@@ -244,253 +258,247 @@ def scatter(matrix: Any, active: Any, step: Any, pull: Any) -> None:
 
 
 @inlined
-def enter(learner: Any, rule: Any, run: Any, point: Any) -> None:
+def enter(
+    learner: int, rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, tiling: Tiling,
+    optimism: Optimism | None, traces: Traces | None, point: Floats,
+) -> None:  # fmt: skip
     """Stand at a point that was not reached by a transition, such as the first one."""
-    weights = run.weights
-    run.traces.clock[KEPT] = 0
-    weights.clipped[0] += active_tiles(run.tiling, point, weights.active)
-    gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
-    if learner == TILE_Q and run.optimism > 0.0:
-        weigh_actions(run, weights.active, weights.scores, weights.appeal)
+    if traces is not None:
+        traces.clock[KEPT] = 0
+    weights.clipped[0] += active_tiles(tiling, point, weights.active)
+    gather_values(learner, weights.critic, weights.active, weights.numbers, weights.scores)
+    if learner == TILE_Q and optimism is not None:
+        weigh_actions(rule, optimism, rewards, work, weights.active, weights.scores, optimism.appeal)
 
 
 @inlined
-def stand(learner: Any, rule: Any, run: Any, point: Any) -> None:
+def stand(
+    learner: int, rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, tiling: Tiling,
+    optimism: Optimism | None, point: Floats,
+) -> None:  # fmt: skip
     """Stand at a point to act and not to learn: an actor-critic then needs no values."""
-    weights = run.weights
-    active_tiles(run.tiling, point, weights.active)
+    active_tiles(tiling, point, weights.active)
     if learner == TILE_Q:
-        gather_values(learner, rule, weights.critic, weights.active, weights.numbers, weights.scores)
-        if run.optimism > 0.0:
-            weigh_actions(run, weights.active, weights.scores, weights.appeal)
+        gather_values(learner, weights.critic, weights.active, weights.numbers, weights.scores)
+        if optimism is not None:
+            weigh_actions(rule, optimism, rewards, work, weights.active, weights.scores, optimism.appeal)
 
 
 @inlined
-def gather_values(learner: Any, rule: Any, critic: Any, active: Any, numbers: Any, scores: Any) -> None:
-    """The values at the active features, and what the rule reads from them where actions are chosen by it."""
+def gather_values(learner: int, critic: Floats, active: Indices, numbers: Floats, scores: Floats) -> None:
+    """The values at the active features, and their means where actions are chosen by them."""
     for column in range(numbers.shape[0]):
         gather(critic[column], active, numbers[column])
         if learner == TILE_Q:
-            scores[column] = value_of(rule, numbers[column])
+            scores[column] = mean(numbers[column])
 
 
 @inlined
-def in_units(number: Any, run: Any) -> Any:
+def in_units(number: float, units: Floats) -> float:
     """A value or δ in units of return; 0 while all returns seen were equal."""
-    unit = return_unit(run.rewards.units)
+    unit = return_unit(units)
     return number / unit if unit > 0.0 else 0.0
 
 
 @inlined
-def hope(run: Any) -> Any:
+def hope(rule: int, optimism: Optimism, rewards: RewardEstimate, work: Workspace) -> float:
     """What the unknown is hoped to hold, in units of return.
 
     While all returns seen were equal there is nothing else to go by. Where nothing ends it is one unit, and falls with time. Where
     games end it is as much as an end is worth, if ends are good: values from which no average is taken off would start at 0 and
     be optimistic in the same way.
     """
-    if return_unit(run.rewards.units) == 0.0:
-        return run.optimism * FIRST_HOPE
-    if run.rewards.units[ENDED] == 0.0:
-        return run.optimism / (1.0 + run.rewards.units[SEEN] / run.optimism_delay)
-    return run.optimism * max(in_units(value_after_end(run.rewards, run.work), run), 0.0)
+    if return_unit(rewards.units) == 0.0:
+        return optimism.size * FIRST_HOPE
+    if rewards.units[ENDED] == 0.0:
+        return optimism.size / (1.0 + rewards.units[SEEN] / optimism.delay)
+    return optimism.size * max(in_units(value_after_end(rule, rewards, work), rewards.units), 0.0)
 
 
-@inlined
-def weigh(run: Any, active: Any, scores: Any, appeal: Any) -> None:
+@compiled
+def weigh_actions(
+    rule: int,
+    optimism: Optimism,
+    rewards: RewardEstimate,
+    work: Workspace,
+    active: Indices,
+    scores: Floats,
+    appeal: Floats,
+) -> None:
     """What actions are chosen by: values in units of return, and hope."""
-    hoped = hope(run)
+    hoped = hope(rule, optimism, rewards, work)
     for column in range(scores.shape[0]):
-        unknown = gather_column(run.weights.novelty[column], active, 0)
-        appeal[column] = in_units(scores[column], run) + hoped * unknown
+        unknown = gather_column(optimism.novelty[column], active, 0)
+        appeal[column] = in_units(scores[column], rewards.units) + hoped * unknown
 
 
 @compiled
-def prefer_with_hope(run: Any, kind: Any, epsilon: Any, generator: Any) -> Any:
-    """A′ for Sarsa, otherwise −1, and the action at S′ whose value is the bootstrap, both by their appeal."""
-    weigh(run, run.room.next_active, run.room.scores, run.room.appeal)
-    following = epsilon_greedy(run.room.appeal, epsilon, generator) if kind == SAMPLED else -1
-    return following, greedy(run.room.appeal) if kind == GREEDY else max(following, 0)
-
-
-@compiled
-def weigh_actions(run: Any, active: Any, scores: Any, appeal: Any) -> None:
-    """As `weigh`; not inlined, so that steps without optimism are not slowed down."""
-    weigh(run, active, scores, appeal)
-
-
-@inlined
-def wear_off(run: Any, column: Any, next_column: Any) -> Any:
+def wear_off(optimism: Optimism, active: Indices, next_active: Indices, column: int, next_column: int) -> float:
     """Move the novelty at S to a part of that at S′, so that it falls where the agent has been. Returns its TD error.
 
     TD is linear: values that start at 0, plus hope times novelty, are values with an optimistic start. Kept apart, the optimism
     has no scale of its own, and values, θ and R̄ are free of it.
     """
-    weights = run.weights
-    alpha = NOVELTY_STEP / weights.active.shape[0]
-    there = gather_column(weights.novelty[next_column], run.room.next_active, 0)
-    surprise = NOVELTY_DISCOUNT * there - gather_column(weights.novelty[column], weights.active, 0)
-    for k in range(weights.active.shape[0]):
-        weights.novelty[column, weights.active[k], 0] += alpha * surprise
+    alpha = NOVELTY_STEP / active.shape[0]
+    there = gather_column(optimism.novelty[next_column], next_active, 0)
+    surprise = NOVELTY_DISCOUNT * there - gather_column(optimism.novelty[column], active, 0)
+    for k in range(active.shape[0]):
+        optimism.novelty[column, active[k], 0] += alpha * surprise
     return surprise
 
 
-@compiled
-def wear_off_pair(run: Any, action: Any, next_action: Any) -> None:
-    """As `wear_off`; not inlined, so that steps without optimism are not slowed down."""
-    wear_off(run, action, next_action)
+@inlined
+def softmax_policy(weights: Weights, chances: Floats) -> None:
+    """π(·|S, u)."""
+    gather(weights.actor, weights.active, chances)
+    softmax(chances)
 
 
 @inlined
-def softmax_policy(run: Any) -> None:
-    """π(·|S, u) into `run.room.chances`."""
-    gather(run.weights.actor, run.weights.active, run.room.chances)
-    softmax(run.room.chances)
-
-
-@inlined
-def choose(learner: Any, run: Any, epsilon: Any, generator: Any) -> Any:
+def choose(
+    learner: int, weights: Weights, chances: Floats, optimism: Optimism | None, epsilon: float, generator: Generator
+) -> int:
     """`A ∼ π(·|S)` where the agent stands: the softmax policy of the actor-critic, ε-greedy for Q."""
     if learner == TILE_Q:
-        return epsilon_greedy(run.weights.appeal if run.optimism > 0.0 else run.weights.scores, epsilon, generator)
-    softmax_policy(run)
-    return draw(run.room.chances, generator)
+        return epsilon_greedy(weights.scores if optimism is None else optimism.appeal, epsilon, generator)
+    softmax_policy(weights, chances)
+    return draw(chances, generator)
 
 
 @inlined
-def choose_without_chance(learner: Any, run: Any) -> Any:
+def choose_without_chance(learner: int, weights: Weights, chances: Floats, optimism: Optimism | None) -> int:
     """The most likely action of the actor-critic, the best one for Q; ties to the first."""
     if learner == TILE_Q:
-        return greedy(run.weights.appeal if run.optimism > 0.0 else run.weights.scores)
-    softmax_policy(run)
-    return greedy(run.room.chances)
+        return greedy(weights.scores if optimism is None else optimism.appeal)
+    softmax_policy(weights, chances)
+    return greedy(chances)
 
 
 @inlined
-def look_ahead(learner: Any, rule: Any, run: Any, next_point: Any) -> None:
-    """The features and values of S′ into `run.room`."""
-    run.weights.clipped[0] += active_tiles(run.tiling, next_point, run.room.next_active)
-    gather_values(learner, rule, run.weights.critic, run.room.next_active, run.room.numbers, run.room.scores)
+def look_ahead(learner: int, weights: Weights, tiling: Tiling, room: Room, next_point: Floats) -> None:
+    """The features and values of S′ into the room."""
+    weights.clipped[0] += active_tiles(tiling, next_point, room.next_active)
+    gather_values(learner, weights.critic, room.next_active, room.numbers, room.scores)
 
 
 @inlined
-def arrive(learner: Any, rule: Any, run: Any, column: Any, alpha: Any) -> None:
+def arrive(
+    learner: int, weights: Weights, room: Room, pull: Floats, traces: Traces | None, column: int, alpha: float
+) -> None:
     """S′ becomes S. Its values were summed before w moved: add what moved under the tiles that S and S′ share."""
-    weights, room, pull = run.weights, run.room, run.work.pull
     shared = 0
     for k in range(weights.active.shape[0]):
         shared += weights.active[k] == room.next_active[k]
         weights.active[k] = room.next_active[k]
-    if run.traces.decay > 0.0:  # which moved more than that
+    if traces is not None:  # which moved more than that
         for c in range(weights.numbers.shape[0]):
-            run.traces.before[c] = value_of(rule, room.numbers[c])
-        gather_values(learner, rule, weights.critic, weights.active, room.numbers, room.scores)
+            traces.before[c] = mean(room.numbers[c])
+        gather_values(learner, weights.critic, weights.active, room.numbers, room.scores)
         shared = 0
     for c in range(weights.numbers.shape[0]):
         moved = shared if c == column else 0
         for j in range(pull.shape[0]):
             weights.numbers[c, j] = room.numbers[c, j] + moved * alpha * pull[j]
         if learner == TILE_Q:
-            weights.scores[c] = value_of(rule, weights.numbers[c])
-    if learner == TILE_Q and run.optimism > 0.0:
-        weigh_actions(run, weights.active, weights.scores, weights.appeal)
+            weights.scores[c] = mean(weights.numbers[c])
 
 
 @inlined
-def whole_pull(rule: Any, work: Any, delta: Any) -> Any:
-    """By how much a value moves as a whole: δ, or the mean of the pulls on its quantiles where they have no δ of their own."""
-    return mean(work.pull) if rule == D3 and work.pull.shape[0] > 1 else delta
-
-
-@inlined
-def move_values(rule: Any, run: Any, column: Any, alpha: Any, delta: Any) -> None:
-    """The values of S move by their pull, and with traces those of the steps before it."""
-    weights, traces = run.weights, run.traces
-    if traces.decay > 0.0:
-        weight = weight_now(traces, weights.active, column, alpha)
-        scatter(weights.critic[column], weights.active, alpha * weight, run.work.pull)
-        value = value_of(rule, weights.numbers[column])
-        look_back(
-            traces, weights.active, column, weights.critic, alpha, whole_pull(rule, run.work, delta), value, weight
-        )
+def move_values(
+    rule: int, weights: Weights, traces: Traces | None, pull: Floats, column: int, alpha: float, delta: float
+) -> None:
+    """The values of S move by their pull. With traces those of the steps before it move too: as a whole, by δ, or by the mean of
+    the pulls on their quantiles where these have no δ of their own."""
+    if traces is None:
+        scatter(weights.critic[column], weights.active, alpha, pull)
     else:
-        scatter(weights.critic[column], weights.active, alpha, run.work.pull)
+        weight = weight_now(traces, weights.active, column, alpha)
+        scatter(weights.critic[column], weights.active, alpha * weight, pull)
+        value = mean(weights.numbers[column])
+        whole = mean(pull) if rule in BY_OWN_PULLS and pull.shape[0] > 1 else delta
+        look_back(traces, weights.active, column, weights.critic, alpha, whole, value, weight)
 
 
 @merged
-def actor_critic(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point: Any, masked: Any) -> Any:
+def actor_critic(
+    rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule, policy_ratio: float,
+    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, optimism: Optimism | None,
+    traces: Traces | None, clock: int, action: int, reward: float, next_point: Floats, masked: bool,
+) -> float:  # fmt: skip
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
-    weights, room = run.weights, run.room
-    look_ahead(ACTOR_CRITIC, rule, run, next_point)
-    bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[0]
-    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
-    steps = steps_on_tiles(run, clock, run.rewards.units, True)
-    average = track_on_tiles(rule, run.rewards, run.average, reward, steps)
-    delta = pull_of_rule(rule, run.rewards, average, reward, bootstrap, weights.numbers[0], steps, run.work)
-    move_values(rule, run, 0, steps.value, delta)
+    look_ahead(ACTOR_CRITIC, weights, tiling, room, next_point)
+    bootstrap = nothing_follows(rule, rewards, work) if masked else room.numbers[0]
+    look_at(scale, rewards, reward, masked, value_after_end(rule, rewards, work), False)
+    steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, True)
+    delta = apply_on_tiles(rule, average, rewards, reward, bootstrap, weights.numbers[0], steps, work)
+    move_values(rule, weights, traces, work.pull, 0, steps.value, delta)
     error = delta
-    if run.schedule.scale_free:
-        error = in_units(delta, run)
-        if run.optimism > 0.0:
-            error += hope(run) * wear_off(run, 0, 0)
+    if scale is not None:
+        error = in_units(delta, rewards.units)
+        if optimism is not None:
+            error += hope(rule, optimism, rewards, work) * wear_off(optimism, weights.active, room.next_active, 0, 0)
         error = min(max(error, -LARGEST_ERROR), LARGEST_ERROR)
-    scale = run.policy_ratio * steps.value * error
+    change = policy_ratio * steps.value * error
     chances = room.chances
     for a in range(chances.shape[0]):
         chances[a] = (1.0 if a == action else 0.0) - chances[a]  # ∇ ln π(A|S) on every active feature
-    scatter(weights.actor, weights.active, scale, chances)
-    if run.traces.decay > 0.0:
-        look_back_at_choices(run.traces, chances, weights.actor, scale)
+    scatter(weights.actor, weights.active, change, chances)
+    if traces is not None:
+        look_back_at_choices(traces, chances, weights.actor, change)
         if masked:  # nothing after an end says anything about what was before it
-            run.traces.clock[KEPT] = 0
-    arrive(ACTOR_CRITIC, rule, run, 0, steps.value)
+            traces.clock[KEPT] = 0
+    arrive(ACTOR_CRITIC, weights, room, work.pull, traces, 0, steps.value)
     return delta
 
 
 @merged
-def tile_q(rule: Any, run: Any, clock: Any, action: Any, reward: Any, next_point: Any, masked: Any, kind: Any,
-           epsilon: Any, generator: Any) -> Any:  # fmt: skip
+def tile_q(
+    rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule, tiling: Tiling, room: Room,
+    scale: Scale | None, average: AverageSteps | None, optimism: Optimism | None, traces: Traces | None,
+    reference: Reference | None, clock: int, action: int, reward: float, next_point: Floats, masked: bool, kind: int,
+    epsilon: float, generator: Generator,
+) -> int:  # fmt: skip
     """Estimate q(S, A); bootstrap q(S′, a*), q(S′, A′) or the ε-greedy average of q(S′, ·); then w; S′ becomes S.
 
     Returns A′ where the bootstrap needs it (Sarsa chooses it before w moves), otherwise −1.
     """
-    weights, room = run.weights, run.room
-    look_ahead(TILE_Q, rule, run, next_point)
-    if run.optimism > 0.0:
-        following, best = prefer_with_hope(run, kind, epsilon, generator)
-    else:
-        following = epsilon_greedy(room.scores, epsilon, generator) if kind == SAMPLED else -1
-        best = greedy(room.scores) if kind == GREEDY else max(following, 0)
-    bootstrap = nothing_follows(run.rewards, run.work) if masked else room.numbers[best]
+    look_ahead(TILE_Q, weights, tiling, room, next_point)
+    here, there = weights.scores, room.scores  # what actions at S and S′ are chosen by
+    if optimism is not None:
+        weigh_actions(rule, optimism, rewards, work, room.next_active, room.scores, optimism.next_appeal)
+        here, there = optimism.appeal, optimism.next_appeal
+    following = epsilon_greedy(there, epsilon, generator) if kind == SAMPLED else -1
+    best = greedy(there) if kind == GREEDY else max(following, 0)
+    bootstrap = nothing_follows(rule, rewards, work) if masked else room.numbers[best]
     if kind == EXPECTED and not masked:
-        run.work.mixed[0] = epsilon_greedy_mean(room.scores, epsilon)
-        bootstrap = run.work.mixed
-    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
-    counts = run.average.scale > 0.0 and action == greedy(weights.scores)
-    steps = steps_on_tiles(run, clock, run.rewards.units, counts)
-    if run.traces.decay > 0.0 and kind == GREEDY:
-        preferences = weights.appeal if run.optimism > 0.0 else weights.scores
-        if preferences[action] < preferences[greedy(preferences)]:
-            run.traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
-    average = track_on_tiles(rule, run.rewards, run.average, reward, steps)
-    delta = pull_of_rule(rule, run.rewards, average, reward, bootstrap, weights.numbers[action], steps, run.work)
-    move_values(rule, run, action, steps.value, delta)
-    if run.traces.decay > 0.0 and masked:
-        run.traces.clock[KEPT] = 0
-    if run.optimism > 0.0:
-        wear_off_pair(run, action, best if kind != EXPECTED else greedy(room.appeal))
-    if run.reference.kind[0] != NO_REFERENCE:
-        run.rewards.theta[0] = reference_value(run, steps.value)
-    arrive(TILE_Q, rule, run, action, steps.value)
+        work.ahead[0] = epsilon_greedy_mean(room.scores, epsilon)
+        bootstrap = work.ahead
+    look_at(scale, rewards, reward, masked, value_after_end(rule, rewards, work), False)
+    follows = average is not None and action == greedy(weights.scores)
+    steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, follows)
+    if traces is not None and kind == GREEDY and here[action] < here[greedy(here)]:
+        traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
+    delta = apply_on_tiles(rule, average, rewards, reward, bootstrap, weights.numbers[action], steps, work)
+    move_values(rule, weights, traces, work.pull, action, steps.value, delta)
+    if traces is not None and masked:
+        traces.clock[KEPT] = 0
+    if optimism is not None:
+        next_best = best if kind != EXPECTED else greedy(optimism.next_appeal)
+        wear_off(optimism, weights.active, room.next_active, action, next_best)
+    if reference is not None:
+        rewards.theta[0] = reference_value(weights, reference, rewards.theta[0], steps.value, work.pull[0])
+    arrive(TILE_Q, weights, room, work.pull, traces, action, steps.value)
+    if optimism is not None:
+        weigh_actions(rule, optimism, rewards, work, weights.active, weights.scores, optimism.appeal)
     return following
 
 
 @compiled
-def reference_value(run: Any, alpha: Any) -> Any:
-    """f(Q) of RVI after K weights of one action moved by α · pull: of a pair, or the mean, in which every feature of every
-    action has the same share."""
-    columns, features, _ = run.weights.critic.shape
-    count = run.weights.active.shape[0]
-    if run.reference.kind[0] == MEAN:
-        return run.rewards.theta[0] + count * count * alpha * run.work.pull[0] / (features * columns)
-    return gather_column(run.weights.critic[run.reference.kind[1]], run.reference.active, 0)
+def reference_value(weights: Weights, reference: Reference, f: float, alpha: float, pull: float) -> float:
+    """f(Q) of RVI, which was `f`, after K weights of one action moved by α · pull: of a pair, or the mean, in which every feature
+    of every action has the same share."""
+    columns, features, _ = weights.critic.shape
+    count = weights.active.shape[0]
+    if reference.kind[0] == MEAN:
+        return f + count * count * alpha * pull / (features * columns)
+    return gather_column(weights.critic[reference.kind[1]], reference.active, 0)

@@ -6,8 +6,6 @@ rewards. The first two rewards that differ give the grid; a reward outside doubl
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +40,7 @@ def is_outgrown(grid: Floats) -> bool:
 
 
 @compiled
-def mean_of_masses(masses: Any, grid: Any) -> Any:
+def mean_of_masses(masses: Floats, grid: Floats) -> float:
     """Σ p_i x_i, as a distance from the lowest atom first: precise where the rewards are far from 0."""
     total = 0.0
     for i in range(masses.shape[0]):
@@ -51,7 +49,7 @@ def mean_of_masses(masses: Any, grid: Any) -> Any:
 
 
 @compiled
-def make_room(masses: Any, grid: Any, reward: Any) -> None:
+def make_room(masses: Floats, grid: Floats, reward: float) -> None:
     """Let the grid reach a reward: at first by choosing its width, later by doubling it."""
     count = masses.shape[0]
     if grid[WIDTH] == 0.0:
@@ -73,7 +71,7 @@ def make_room(masses: Any, grid: Any, reward: Any) -> None:
 
 
 @compiled
-def merge_pairs(masses: Any, from_the_top: Any) -> None:
+def merge_pairs(masses: Floats, from_the_top: bool) -> None:
     """Every second atom stays, and the mass of the one between two is halved among them, which keeps the mean."""
     count = masses.shape[0]
     last = count - 1
@@ -85,7 +83,7 @@ def merge_pairs(masses: Any, from_the_top: Any) -> None:
 
 
 @compiled
-def track_masses(masses: Any, grid: Any, tau: Any, reward: Any, step: Any, theta: Any) -> Any:
+def track_masses(masses: Floats, grid: Floats, tau: Floats, reward: float, step: float, theta: Floats) -> float:
     """Move the masses towards a reward by a share `step`, and put θ at their quantiles. Returns by how much the mean moves."""
     if step <= 0.0:
         return 0.0
@@ -104,7 +102,7 @@ def track_masses(masses: Any, grid: Any, tau: Any, reward: Any, step: Any, theta
 
 
 @compiled
-def read_quantiles(masses: Any, grid: Any, tau: Any, theta: Any) -> None:
+def read_quantiles(masses: Floats, grid: Floats, tau: Floats, theta: Floats) -> None:
     """θ_i is the lowest atom with at least the level τ_i at and below it."""
     place, level = 0, masses[0]
     for i in range(theta.shape[0]):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perstep.compiled import compiled
-from perstep.randomness import uniform
+from perstep.randomness import Generator, uniform
+
+Floats = NDArray[np.float64]
 
 BOOTSTRAPS = ("greedy", "sampled", "expected")
 """The action at S′ whose value is the target: the best (Q-learning), the next one (Sarsa), all by their chance (Expected Sarsa)."""
@@ -14,7 +18,7 @@ GREEDY, SAMPLED, EXPECTED = 0, 1, 2
 
 
 @compiled
-def greedy(preferences: Any) -> Any:
+def greedy(preferences: Floats) -> int:
     """The first of the best actions: a* of the listings, ties to the lowest index."""
     best = 0
     for action in range(1, preferences.shape[0]):
@@ -24,7 +28,7 @@ def greedy(preferences: Any) -> Any:
 
 
 @compiled
-def epsilon_greedy(preferences: Any, epsilon: Any, generator: Any) -> Any:
+def epsilon_greedy(preferences: Floats, epsilon: float, generator: Generator) -> int:
     """With probability ε a random action, otherwise one of the best, ties broken uniformly."""
     count = preferences.shape[0]
     draw = uniform(generator)
@@ -48,7 +52,7 @@ def epsilon_greedy(preferences: Any, epsilon: Any, generator: Any) -> Any:
 
 
 @compiled
-def epsilon_greedy_mean(preferences: Any, epsilon: Any) -> Any:
+def epsilon_greedy_mean(preferences: Floats, epsilon: float) -> float:
     """The mean of the preferences under the ε-greedy policy: ties share the greedy part, but all tied values are the same."""
     total, best = 0.0, preferences[0]
     for action in range(preferences.shape[0]):
@@ -58,7 +62,7 @@ def epsilon_greedy_mean(preferences: Any, epsilon: Any) -> Any:
 
 
 @compiled
-def softmax(preferences: Any) -> None:
+def softmax(preferences: Floats) -> None:
     """Preferences to probabilities, in place; the largest is taken off first, so nothing overflows."""
     top = preferences[0]
     for a in range(1, preferences.shape[0]):

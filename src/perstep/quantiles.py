@@ -5,12 +5,12 @@ A pull is minus the slope of a loss: an estimate moves by `estimate += step * pu
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.compiled import compiled
+
+Floats = NDArray[np.float64]
 
 
 def levels(count: int) -> NDArray[np.float64]:
@@ -19,7 +19,7 @@ def levels(count: int) -> NDArray[np.float64]:
 
 
 @compiled
-def mean(x: Any) -> Any:
+def mean(x: Floats) -> float:
     """The mean, as four partial sums: a fixed order (the same bits on every machine) without one long chain of additions."""
     count = x.shape[0]
     if count == 1:
@@ -39,26 +39,24 @@ def mean(x: Any) -> Any:
 
 
 @compiled
-def track(theta: Any, tau: Any, reward: Any, step: Any) -> None:
+def track(theta: Floats, tau: Floats, reward: float, step: float) -> None:
     """θ_i += α_θ (τ_i − 1{R < θ_i}) for all i: O(m), whatever the number of states."""
     for i in range(theta.shape[0]):
         theta[i] += step * (tau[i] - (1.0 if reward < theta[i] else 0.0))
 
 
-FASTEST = 25.0  # the largest step of an extreme quantile in `track_evenly`, in steps of the median
-
-
 @compiled
-def track_evenly(theta: Any, tau: Any, reward: Any, step: Any) -> None:
+def track_evenly(theta: Floats, tau: Floats, reward: float, step: float, fastest: float) -> None:
     """As `track`, with a step in proportion to 1/(4 τ (1 − τ)). A policy that learns leaves the worst rewards behind,
-    and the lowest quantiles then travel as fast as the median; otherwise they would need 1/τ times as long."""
+    and the lowest quantiles then travel as fast as the median; otherwise they would need 1/τ times as long. `fastest`: the largest
+    step, in steps of the median."""
     for i in range(theta.shape[0]):
-        own = min(0.25 / (tau[i] * (1.0 - tau[i])), FASTEST)
+        own = min(0.25 / (tau[i] * (1.0 - tau[i])), fastest)
         theta[i] += own * step * (tau[i] - (1.0 if reward < theta[i] else 0.0))
 
 
 @compiled
-def track_share(theta: Any, tau: Any, rewards: Any, step: Any) -> None:
+def track_share(theta: Floats, tau: Floats, rewards: Floats, step: float) -> None:
     """`track` for several rewards at once and the same θ: θ_i += α_θ (τ_i − share of the rewards below θ_i)."""
     count = rewards.shape[0]
     for i in range(theta.shape[0]):
@@ -69,7 +67,7 @@ def track_share(theta: Any, tau: Any, rewards: Any, step: Any) -> None:
 
 
 @compiled
-def sort_between_infinities(x: Any, out: Any) -> None:
+def sort_between_infinities(x: Floats, out: Floats) -> None:
     """Copy x in ascending order to out[1:-1], between −∞ and ∞. Insertion sort takes linear time on quantiles, which are nearly
     in order."""
     count = x.shape[0]
@@ -85,7 +83,7 @@ def sort_between_infinities(x: Any, out: Any) -> None:
 
 
 @compiled
-def walk(ordered: Any, place: Any, bar: Any) -> Any:
+def walk(ordered: Floats, place: int, bar: float) -> int:
     """How many of the ordered numbers are below `bar`, searched from the last answer, `place`."""
     while ordered[place + 1] < bar:
         place += 1
@@ -95,7 +93,9 @@ def walk(ordered: Any, place: Any, bar: Any) -> Any:
 
 
 @compiled
-def quantile_pulls(shift: Any, scale: Any, targets: Any, estimates: Any, tau: Any, ordered: Any, pulls: Any) -> None:
+def quantile_pulls(
+    shift: float, scale: float, targets: Floats, estimates: Floats, tau: Floats, ordered: Floats, pulls: Floats
+) -> None:
     """Pull of the quantile loss on every estimate, averaged over all targets: (1/n) Σ_k [τ_j − 1{shift + scale y_k − x_j < 0}].
 
     The sum counts the targets below x_j. With ordered targets, the count of one estimate is close to that of the one before,
@@ -112,8 +112,9 @@ def quantile_pulls(shift: Any, scale: Any, targets: Any, estimates: Any, tau: An
 
 @compiled
 def huber_pulls(
-    shift: Any, scale: Any, targets: Any, estimates: Any, tau: Any, huber: Any, ordered: Any, sums: Any, pulls: Any
-) -> None:
+    shift: float, scale: float, targets: Floats, estimates: Floats, tau: Floats, huber: float, ordered: Floats, sums: Floats,
+    pulls: Floats,
+) -> None:  # fmt: skip
     """Pull of the quantile Huber loss on every estimate, averaged over all targets: (1/n) Σ_k |τ_j − 1{x<0}| clip(x, ±λ) with
     x = shift + scale y_k − x_j.
 
@@ -140,7 +141,9 @@ def huber_pulls(
 
 
 @compiled
-def smooth_pulls(shift: Any, scale: Any, targets: Any, estimates: Any, tau: Any, ordered: Any, pulls: Any) -> None:
+def smooth_pulls(
+    shift: float, scale: float, targets: Floats, estimates: Floats, tau: Floats, ordered: Floats, pulls: Floats
+) -> None:
     """As `quantile_pulls`, for targets that stand for a distribution without atoms: τ_j − P(shift + scale Y < x_j), where the
     distribution function of Y is straight between the targets, from level to level, and exponential beyond the outer two."""
     count = targets.shape[0]
@@ -168,7 +171,14 @@ ROUNDING = 1e-12  # a spread below this share of the mean is rounding, and has n
 
 @compiled
 def horizon_pulls(
-    delta: Any, factor: Any, targets: Any, estimates: Any, tau: Any, step: Any, ordered: Any, pulls: Any
+    delta: float,
+    factor: float,
+    targets: Floats,
+    estimates: Floats,
+    tau: Floats,
+    step: float,
+    ordered: Floats,
+    pulls: Floats,
 ) -> None:
     """Pull on estimates x_j = Q + Z_j, where Z is the distribution of Σ g^t δ_t (docs/decisions/0013-horizon.md).
 
@@ -193,7 +203,7 @@ def horizon_pulls(
 
 
 @compiled
-def mean_square(x: Any, middle: Any) -> Any:
+def mean_square(x: Floats, middle: float) -> float:
     """The mean square of the distances from `middle`."""
     total = 0.0
     for i in range(x.shape[0]):

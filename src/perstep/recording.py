@@ -17,7 +17,7 @@ from perstep.block_sums import BlockSums, add_up, no_block_sums
 from perstep.budget import claim
 from perstep.compiled import compiled, inlined
 from perstep.config import number
-from perstep.rules import BLUE, ORANGE, average_reward
+from perstep.rules import BLUE, ORANGE, RewardEstimate, average_reward
 from perstep.sketch import Sketch, no_sketch, take
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def merge_rows(record: Any) -> None:
 
 
 @inlined
-def note(record: Any, reward: Any, rewards: Any) -> None:
+def note(rule: int, record: Record, reward: float, rewards: RewardEstimate) -> None:
     """Record one step."""
     take(record.sketch, reward)
     if record.block_sums.levels.shape[2] > 0:
@@ -105,7 +105,7 @@ def note(record: Any, reward: Any, rewards: Any) -> None:
         return
     row = cursor[FILLED]
     record.reward_rate[row] = record.pending[REWARDS] / cursor[WINDOW]
-    record.average_reward[row] = average_reward(rewards)
+    record.average_reward[row] = average_reward(rule, rewards)
     copy(rewards.theta, record.reward_quantiles[row])
     record.returns[row] = record.pending[RETURNS]
     record.episodes[row] = record.pending[EPISODES]

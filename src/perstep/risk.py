@@ -7,34 +7,33 @@ are; the values have a reward estimate of their own.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from perstep.compiled import compiled
-from perstep.rules import RewardEstimate, look_at, pull_value, reward_estimate, steps_now, track_quantiles
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.compiled import compiled, inlined
+from perstep.rules import RewardEstimate, Steps, follow, track_rewards
 
 
 class Risk(NamedTuple):
     """The risk level τ, and the estimate of the rewards as they are."""
 
-    level: float = 1.0
-    rewards: RewardEstimate = reward_estimate(1, 0.0)
+    level: float
+    rewards: RewardEstimate
 
 
 @compiled
-def careful(level: Any, theta: Any, reward: Any) -> Any:
+def careful(level: float, theta: NDArray[np.float64], reward: float) -> float:
     """y − (y − R)⁺/τ with y from θ."""
     y = theta[min(int(level * theta.shape[0]), theta.shape[0] - 1)]
     return y - max(y - reward, 0.0) / level
 
 
-@compiled
-def careful_reward(risk: Any, schedule: Any, work: Any, reward: Any, clock: Any, ended: Any) -> Any:
-    """Let θ and R̄ see the reward as it is; returns the one that the values learn from. Not inlined, so that steps without a risk
-    level are not slowed down."""
-    look_at(risk.rewards, schedule, reward, ended, 0.0, False)
-    steps = steps_now(schedule, clock, clock, risk.rewards.units)
-    average = track_quantiles(risk.rewards, reward, steps)
-    pull_value(
-        risk.rewards, average, reward, work.nothing, work.nothing, steps, work
-    )  # no values: R̄ follows the rewards
+@inlined
+def careful_reward(rule: int, risk: Risk, reward: float, steps: Steps) -> float:
+    """Let θ and R̄ see the reward as it is, without values, so that R̄ follows the rewards; returns the one that the values learn
+    from."""
+    average = track_rewards(rule, risk.rewards, reward, steps, 1.0)
+    follow(rule, risk.rewards, average, reward, reward - average, steps)
     return careful(risk.level, risk.rewards.theta, reward)

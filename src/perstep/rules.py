@@ -1,34 +1,63 @@
-"""The rules, in the order of the listings: what one transition does to the reward estimate and how it pulls a value.
+"""The rules, one function each in the order of its listing: what one transition does to the reward estimate and to a value.
 
-A rule sees two vectors: the estimate (n numbers for S, or for S and A) and the bootstrap (n numbers for S′). It moves θ, writes
-the pull on the estimate and returns the TD error δ. The learner owns the vectors and applies `estimate += α · pull`.
+A rule sees two vectors: the estimate (n numbers for S, or for S and A) and the bootstrap (n numbers for S′). It moves θ, which
+gives R̄; then come δ, what R̄ follows beside θ, and the pull on the estimate. It returns δ. The learner owns the vectors and applies
+`estimate += α · pull`.
 
-Everything that other code asks about a rule is a field of its row in `RULES`; nobody compares names or numbers. The same rules
-for networks, as losses of a batch, are in deep/losses.py.
+θ is moved in `move_theta` (and by several rewards in `move_theta_by_batch`), R̄ is computed in `average_reward`, and an error moves
+R̄ in `follow`: for tables, tiles and networks alike. Everything that other code asks about a rule is a field of its row in `RULES`;
+nobody compares names or numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.compiled import inlined, merged
+from perstep.compiled import compiled, inlined, merged
 from perstep.masses import new_masses, track_masses
-from perstep.quantiles import LEAST_FACTOR, horizon_pulls, huber_pulls, levels, mean, quantile_pulls, track
+from perstep.quantiles import (
+    LEAST_FACTOR,
+    horizon_pulls,
+    huber_pulls,
+    levels,
+    mean,
+    quantile_pulls,
+    track,
+    track_evenly,
+    track_share,
+)
 from perstep.schedules import step_size
-from perstep.units import FIRST, begin, new_units, return_unit, reward_unit, see
+from perstep.units import FIRST, Scale, begin, new_units, return_unit, reward_unit, see
 
 Floats = NDArray[np.float64]
-
 
 REFERENCES = ("pair", "mean", "max")
 """What f(Q) of the rule `rvi` reads: the value of one pair, the mean or the maximum of all values."""
 PAIR, MEAN, MAX = 0, 1, 2
 NO_REFERENCE = -1
+
+(
+    DIFFERENTIAL, D2, D3, RVI, CATEGORICAL, D3_BY_DELTA, D3_WITH_HORIZON, D3_HUBER, D3_HUBER_BY_DELTA, RUNNING_MEAN,
+    Q_LEARNING, UNCENTERED_D2, UNCENTERED_CATEGORICAL, QR, QR_BY_DELTA, QR_WITH_HORIZON, QR_HUBER, QR_HUBER_BY_DELTA,
+) = range(18)  # fmt: skip
+"""The rules as compiled code knows them: functions as arguments are never cached, numbers are. A loop is compiled for one rule, so
+that a comparison with these numbers takes no time. From Q_LEARNING on, R̄ is not subtracted from the rewards."""
+UNCENTERED = tuple(range(Q_LEARNING, QR_HUBER_BY_DELTA + 1))
+SCALAR = (DIFFERENTIAL, RUNNING_MEAN, Q_LEARNING)  # θ is R̄ itself
+BY_REWARDS = (RUNNING_MEAN, Q_LEARNING)  # and it is the running mean of the rewards
+WITH_MASSES = (CATEGORICAL, UNCENTERED_CATEGORICAL)
+VALUE = (D2, CATEGORICAL, UNCENTERED_D2, UNCENTERED_CATEGORICAL)  # a value is one number
+BY_OWN_PULLS = (D3, D3_HUBER, QR, QR_HUBER)  # the mean of Ω moves by the pulls on its quantiles
+QUANTILE_LOSS = (D3, QR)
+HUBER_LOSS = (D3_HUBER, QR_HUBER)
+QUANTILE_LOSS_BY_DELTA = (D3_BY_DELTA, QR_BY_DELTA)
+HUBER_LOSS_BY_DELTA = (D3_HUBER_BY_DELTA, QR_HUBER_BY_DELTA)
+WITH_HORIZON = (D3_WITH_HORIZON, QR_WITH_HORIZON)
 
 
 class RewardEstimate(NamedTuple):
@@ -44,21 +73,18 @@ class RewardEstimate(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """The memory that a rule writes to, allocated once per run, and the settings of its target and its loss."""
+    """The memory that a rule writes to, allocated once per run, and the numbers of its target and its loss."""
 
     pull: Floats  # (n,)
     ordered: Floats  # (n + 2,)
     tau: Floats  # (n,)
-    nothing: Floats  # (n,) the bootstrap of a masked end: zeros, unless `stops`
     sums: Floats  # (n + 1,)
-    mixed: Floats  # (n,) the bootstrap of a learner that averages over actions
-    huber: float  # λ of the quantile Huber loss; 0 for the quantile loss itself
+    ahead: Floats  # (n,) a bootstrap that is no value of the learner: after a masked end, or a mean over actions
     discount: float  # γ; 1 is the paper
-    centered: bool  # whether R̄ is subtracted from the reward; True is the paper
-    follows_rewards: bool  # whether R̄ (of d2 and d3: the offset) follows the rewards instead of δ; False is the paper
-    stops: bool  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ), which is 0 without centering
-    horizon_factor: float  # g of return quantiles with a horizon; 0 is the paper: without one
-    num_active: int  # how many weights move together as one value
+    huber: float  # λ of the quantile Huber loss
+    horizon_factor: float  # g of return quantiles with a horizon
+    num_active: float  # how many weights move together as one value
+    end_divisor: float  # the value after a masked end is −R̄ divided by it: 1 − γ where rewards stop there, else ∞
 
 
 class Steps(NamedTuple):
@@ -66,9 +92,10 @@ class Steps(NamedTuple):
 
     value: float  # α
     theta: float  # α_θ
-    offset: float  # η_b α
+    offset: float  # of b by δ: η_b α
     reward_unit: float = 1.0  # the unit of θ and its steps; 1 is the paper
     value_unit: float = 1.0  # the unit of return quantiles and their steps; 1 is the paper
+    offset_by_reward: float = 0.0  # of b by R − R̄
 
 
 class Schedule(NamedTuple):
@@ -79,21 +106,17 @@ class Schedule(NamedTuple):
     theta_scale: float
     theta_power: float
     offset_ratio: float
-    theta_by_visits: bool  # whether α_θ falls with the visits of the entry (see Rule.average_moves_with_value)
     value_delay: float = 1.0
     theta_delay: float = 1.0
-    scale_free: bool = False  # whether steps are in the units of what was seen
 
 
 class AverageSteps(NamedTuple):
-    """On tiles: the step by which R̄ follows δ on greedy steps, or the rewards on all steps, while θ stands beside it
-    (`average_step_size`)."""
+    """The steps by which R̄ follows δ or R − R̄ while θ stands beside it (`average_step_size`); one of them is 0."""
 
-    scale: float = 0.0  # 0: there is none, and R̄ is the mean of θ plus the offset
-    power: float = 0.0
-    delay: float = 1.0
-    moves_theta: bool = False  # of rules without reward quantiles
-    follows_rewards: bool = False  # on all steps
+    delta_scale: float
+    reward_scale: float
+    power: float
+    delay: float
 
 
 def reward_estimate(
@@ -118,29 +141,17 @@ def workspace(
     num_quantiles: int,
     huber: float = 0.0,
     discount: float = 1.0,
-    centered: bool = True,
-    follows_rewards: bool = False,
-    stops: bool = False,
     horizon: float | None = None,
     num_active: int = 1,
+    end_divisor: float = np.inf,
 ) -> Workspace:
-    """Memory for the pulls on one value of `num_quantiles` numbers, and how they are pulled."""
+    """Memory for the pulls on one value of `num_quantiles` numbers, and the numbers of its target and its loss."""
     n = num_quantiles
+    factor = 0.0 if horizon is None else horizon_factor(horizon)
     return Workspace(
-        pull=np.zeros(n),
-        ordered=np.zeros(n + 2),
-        tau=levels(n),
-        nothing=np.zeros(n),
-        sums=np.zeros(n + 1),
-        mixed=np.zeros(n),
-        huber=huber,
-        discount=discount,
-        centered=centered,
-        follows_rewards=follows_rewards or not centered,
-        stops=stops,
-        horizon_factor=0.0 if horizon is None else horizon_factor(horizon),
-        num_active=num_active,
-    )
+        np.zeros(n), np.zeros(n + 2), levels(n), np.zeros(n + 1), np.zeros(n), discount, huber, factor, float(num_active),
+        end_divisor,
+    )  # fmt: skip
 
 
 def horizon_factor(horizon: float) -> float:
@@ -148,164 +159,328 @@ def horizon_factor(horizon: float) -> float:
     return max(1.0 - 1.0 / horizon, LEAST_FACTOR)
 
 
+# --------------------------------------------------------------------------------------------------- before a rule: its steps
+
+
 @inlined
-def look_at(rewards: Any, schedule: Any, reward: Any, ended: Any, after_end: Any, looks_back: Any) -> None:
-    """Before a rule: let the units see the reward, and the first rewards give the first estimates."""
-    if schedule.scale_free:
+def look_at(
+    scale: Scale | None, rewards: RewardEstimate, reward: float, ended: bool, after_end: float, looks_back: bool
+) -> None:
+    """Let the units see the reward, and the first rewards give the first estimates, where steps are in units (`scale`)."""
+    if scale is not None:
         see(rewards.units, reward, after_end, ended, looks_back)
         begin(rewards.units, rewards.first, rewards.theta, rewards.offset, rewards.tau, reward)
 
 
 @inlined
-def value_step(schedule: Any, visits: Any) -> Any:
-    """α after this many visits of the entry."""
-    return step_size(schedule.value_scale, schedule.value_power, schedule.value_delay, visits)
-
-
-@inlined
-def steps_now(schedule: Any, visits: Any, clock: Any, units: Any) -> Any:
-    """The steps of one transition: α by the visits of the entry, α_θ by the clock or by the visits as the rule asks."""
-    alpha = value_step(schedule, visits)
-    counted = visits if schedule.theta_by_visits else clock
+def steps_now(rule: int, scale: Scale | None, schedule: Schedule, units: Floats, visits: int, clock: int) -> Steps:
+    """The steps of one transition: α by the visits of the entry; α_θ by the clock, since θ moves at every step, but that of an
+    average that moves by the δ of the entry by its visits too."""
+    alpha = step_size(schedule.value_scale, schedule.value_power, schedule.value_delay, visits)
+    counted = visits if rule == DIFFERENTIAL else clock
     alpha_theta = step_size(schedule.theta_scale, schedule.theta_power, schedule.theta_delay, counted)
     offset = schedule.offset_ratio * alpha
-    if schedule.scale_free:
-        return Steps(alpha, alpha_theta, offset, reward_unit(units), return_unit(units))
-    return Steps(alpha, alpha_theta, offset, 1.0, 1.0)
+    if scale is not None:
+        return Steps(alpha, alpha_theta, offset, reward_unit(units), return_unit(units), 0.0)
+    return Steps(alpha, alpha_theta, offset, 1.0, 1.0, 0.0)
 
 
 @inlined
-def average_reward(rewards: Any) -> Any:
-    """R̄ = (1/m) Σ θ_i + b."""
-    return mean(rewards.theta) + rewards.offset[0]
+def value_after_end(rule: int, rewards: RewardEstimate, work: Workspace) -> float:
+    """What comes after a masked end: nothing, or where rewards stop there Σ γ^k (0 − R̄)."""
+    return -average_reward(rule, rewards) / work.end_divisor
 
 
 @inlined
-def value_after_end(rewards: Any, work: Any) -> Any:
-    """What comes after an end where rewards stop, in values from which R̄ is taken off: Σ γ^k (0 − R̄)."""
-    return -average_reward(rewards) / (1.0 - work.discount) if work.stops else 0.0
-
-
-@inlined
-def nothing_follows(rewards: Any, work: Any) -> Any:
+def nothing_follows(rule: int, rewards: RewardEstimate, work: Workspace) -> Floats:
     """The bootstrap of a masked end."""
-    if work.stops:
-        value = value_after_end(rewards, work)
-        for j in range(work.nothing.shape[0]):
-            work.nothing[j] = value
-    return work.nothing
+    value = value_after_end(rule, rewards, work)
+    for j in range(work.ahead.shape[0]):
+        work.ahead[j] = value
+    return work.ahead
+
+
+# ------------------------------------------------------------------------------------- θ and R̄: for tables, tiles and networks
 
 
 @inlined
-def surplus(reward: Any, average: Any, work: Any) -> Any:
-    """R − R̄; R itself where rewards are not centered."""
-    return reward - average if work.centered else reward
-
-
-# A rule has two parts, in this order: the reward moves θ, which gives R̄; then the value is pulled by δ with this R̄.
-
-
-@inlined
-def track_quantiles(rewards: Any, reward: Any, steps: Any) -> Any:
-    """θ by quantile regression (Eq. 6), and R̄ = (1/m) Σ θ_i + b."""
-    track(rewards.theta, rewards.tau, reward, steps.theta * steps.reward_unit)
-    return average_reward(rewards)
-
-
-@inlined
-def track_categorical(rewards: Any, reward: Any, steps: Any) -> Any:
-    """The masses of `categorical`, and θ, which is read from them (decision 0014); then R̄."""
-    follow_masses(rewards, reward, steps.theta)
-    return average_reward(rewards)
-
-
-@inlined
-def follow_masses(rewards: Any, reward: Any, step: Any) -> None:
-    """Move masses and θ. The offset is what is left between R̄ and the mean of θ: R̄ moves as the mean of the masses does."""
-    before = mean(rewards.theta)
-    moved = track_masses(rewards.masses, rewards.grid, rewards.tau, reward, step, rewards.theta)
-    rewards.offset[0] += moved - (mean(rewards.theta) - before)
-
-
-@inlined
-def differential(rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
-    delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
-    rewards.theta[0] += steps.theta * (reward - rewards.theta[0] if work.follows_rewards else delta)
-    work.pull[0] = delta
-    return delta
-
-
-@inlined
-def pull_value(rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """δ with the new R̄, then the offset, which is ours (docs/decisions/0001-learned-offset.md)."""
-    delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
-    rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
-    work.pull[0] = delta
-    return delta
-
-
-@inlined
-def pull_quantiles(
-    rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
-) -> Any:
-    """All Ω_j at once from the old Ω. Tables use the quantile loss, tiles the quantile Huber loss."""
-    delta = pull_shape(rewards, average, reward, bootstrap, estimate, steps, work)
-    unit = 1.0 if work.huber > 0.0 else steps.value_unit  # λ is in units already
-    if unit != 1.0:
-        for j in range(work.pull.shape[0]):
-            work.pull[j] = unit * work.pull[j]
-    return delta
-
-
-@inlined
-def pull_quantiles_by_delta(
-    rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
-) -> Any:
-    """As `pull_quantiles`, but the mean of Ω moves by δ, as a single value does (ours): only what is left of the pulls at mean 0
-    comes from the quantile loss."""
-    delta = pull_shape(rewards, average, reward, bootstrap, estimate, steps, work)
-    unit = 1.0 if work.huber > 0.0 else steps.value_unit
-    middle = mean(work.pull)
-    for j in range(work.pull.shape[0]):
-        work.pull[j] = unit * (work.pull[j] - middle) + delta
-    return delta
-
-
-@inlined
-def pull_shape(rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """The pulls of the loss on Ω, in its own unit; and the offset, if there is one. Returns δ of the means."""
-    shift = surplus(reward, average, work)
-    delta = shift + work.discount * mean(bootstrap) - mean(estimate)
-    if work.huber > 0.0:
-        width = work.huber * steps.value_unit
-        huber_pulls(shift, work.discount, bootstrap, estimate, work.tau, width, work.ordered, work.sums, work.pull)
+def move_theta(rule: int, rewards: RewardEstimate, reward: float, step: float, fastest: float) -> float:
+    """Let one reward move θ, by quantile regression (Eq. 6) or through the masses that it is read from. Returns by how much the
+    mean of the masses moves. `fastest`: the largest step of an extreme quantile, in steps of the median; 1 is the paper."""
+    if rule in WITH_MASSES:
+        return track_masses(rewards.masses, rewards.grid, rewards.tau, reward, step, rewards.theta)
+    if fastest > 1.0:
+        track_evenly(rewards.theta, rewards.tau, reward, step, fastest)
     else:
-        quantile_pulls(shift, work.discount, bootstrap, estimate, work.tau, work.ordered, work.pull)
-    if steps.offset > 0.0:
-        rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
+        track(rewards.theta, rewards.tau, reward, step)
+    return 0.0
+
+
+@compiled
+def move_theta_by_batch(rewards: RewardEstimate, batch: Floats, step: float) -> None:
+    """As `move_theta`, by several rewards at once."""
+    track_share(rewards.theta, rewards.tau, batch, step)
+
+
+@compiled
+def center(rule: int, theta: Floats) -> float:
+    """What R̄ reads from θ: the mean (1/m) Σ θ_i."""
+    return mean(theta)
+
+
+@compiled
+def average_reward(rule: int, rewards: RewardEstimate) -> float:
+    """R̄ = (1/m) Σ θ_i + b (Eq. 17)."""
+    return center(rule, rewards.theta) + rewards.offset[0]
+
+
+@compiled
+def follow(rule: int, rewards: RewardEstimate, average: float, reward: float, delta: float, steps: Steps) -> None:
+    """What R̄ follows beside θ: δ or R − R̄. The average of a rule without reward quantiles follows nothing else; with them it is
+    the offset, which is ours (docs/decisions/0001-learned-offset.md)."""
+    if rule in BY_REWARDS:
+        rewards.theta[0] += steps.theta * (reward - average)
+    elif rule == DIFFERENTIAL:
+        rewards.theta[0] += steps.theta * delta
+    elif rule != RVI:
+        rewards.offset[0] += steps.offset * delta + steps.offset_by_reward * (reward - average)
+
+
+@inlined
+def track_rewards(rule: int, rewards: RewardEstimate, reward: float, steps: Steps, fastest: float) -> float:
+    """Let a reward move θ and with it R̄, which is returned. With masses R̄ moves as their mean does, and the offset is what is left
+    between R̄ and the mean of θ (decision 0014)."""
+    if rule in WITH_MASSES:
+        before = center(rule, rewards.theta)
+        moved = move_theta(rule, rewards, reward, steps.theta, fastest)
+        rewards.offset[0] += moved - (center(rule, rewards.theta) - before)
+    elif rule not in SCALAR and rule != RVI:
+        move_theta(rule, rewards, reward, steps.theta * steps.reward_unit, fastest)
+    return average_reward(rule, rewards)
+
+
+@inlined
+def track_beside(rule: int, rewards: RewardEstimate, reward: float, steps: Steps, fastest: float) -> None:
+    """Let a reward move θ but not R̄, which has steps of its own: the offset takes the move of the mean back."""
+    before = center(rule, rewards.theta)
+    step = steps.theta if rule in WITH_MASSES else steps.theta * steps.reward_unit
+    move_theta(rule, rewards, reward, step, fastest)
+    rewards.offset[0] -= center(rule, rewards.theta) - before
+
+
+# ------------------------------------------------------------------------------------------------- the rules, as they are listed
+
+
+@inlined
+def surplus(rule: int, reward: float, average: float) -> float:
+    """R − R̄; R itself where rewards are not centered."""
+    return reward if rule in UNCENTERED else reward - average
+
+
+@inlined
+def differential(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
+    """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
+    average = average_reward(rule, rewards)
+    delta = surplus(rule, reward, average) + work.discount * bootstrap[0] - estimate[0]
+    follow(rule, rewards, average, reward, delta, steps)
+    work.pull[0] = delta
     return delta
 
 
 @inlined
-def pull_with_horizon(
-    rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
-) -> Any:
+def rvi(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
+    """Abounadi, Bertsekas & Borkar 2001: R̄ is f(Q), which the learner reads from its values after every move."""
+    delta = reward - rewards.theta[0] + work.discount * bootstrap[0] - estimate[0]
+    work.pull[0] = delta
+    return delta
+
+
+@inlined
+def d2(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
+    """Alg. 1, 3–5: θ, which gives R̄; δ with the new R̄; the offset; the pull."""
+    average = track_rewards(rule, rewards, reward, steps, 1.0)
+    delta = surplus(rule, reward, average) + work.discount * bootstrap[0] - estimate[0]
+    follow(rule, rewards, average, reward, delta, steps)
+    work.pull[0] = delta
+    return delta
+
+
+@inlined
+def errors(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> tuple[float, float]:
+    """What all kinds of d3 begin with: θ, which gives R̄; δ of the means; the offset. Returns R − R̄ and δ."""
+    average = track_rewards(rule, rewards, reward, steps, 1.0)
+    shift = surplus(rule, reward, average)
+    delta = shift + work.discount * mean(bootstrap) - mean(estimate)
+    follow(rule, rewards, average, reward, delta, steps)
+    return shift, delta
+
+
+@inlined
+def d3(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
+    """Alg. 2, 7, 8: all Ω_j at once from the old Ω, by the quantile loss."""
+    shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
+    quantile_pulls(shift, work.discount, bootstrap, estimate, work.tau, work.ordered, work.pull)
+    stretch(work.pull, 0.0, steps.value_unit, 0.0)
+    return delta
+
+
+@inlined
+def d3_huber(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
+    """Alg. 9: by the quantile Huber loss, whose λ is in units."""
+    shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
+    width = work.huber * steps.value_unit
+    huber_pulls(shift, work.discount, bootstrap, estimate, work.tau, width, work.ordered, work.sums, work.pull)
+    return delta
+
+
+@inlined
+def d3_by_delta(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
+    """As d3, but the mean of Ω moves by δ, as a single value does (ours): only what is left of the pulls at mean 0 comes from the
+    quantile loss."""
+    shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
+    quantile_pulls(shift, work.discount, bootstrap, estimate, work.tau, work.ordered, work.pull)
+    stretch(work.pull, mean(work.pull), steps.value_unit, delta)
+    return delta
+
+
+@inlined
+def d3_huber_by_delta(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
+    """As d3_by_delta, with the quantile Huber loss."""
+    shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
+    width = work.huber * steps.value_unit
+    huber_pulls(shift, work.discount, bootstrap, estimate, work.tau, width, work.ordered, work.sums, work.pull)
+    stretch(work.pull, mean(work.pull), 1.0, delta)
+    return delta
+
+
+@inlined
+def d3_with_horizon(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
     """Ω is Q of d2 plus the distribution of Σ g^t δ_t (ours; docs/decisions/0013-horizon.md)."""
-    delta = surplus(reward, average, work) + work.discount * mean(bootstrap) - mean(estimate)
+    _, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
     step = work.num_active * steps.value
     horizon_pulls(delta, work.horizon_factor, bootstrap, estimate, work.tau, step, work.ordered, work.pull)
-    if steps.offset > 0.0:
-        rewards.offset[0] += steps.offset * (reward - average if work.follows_rewards else delta)
     return delta
 
 
 @inlined
-def rvi(rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """Abounadi, Bertsekas & Borkar 2001: R̄ is f(Q), which the learner reads from its values after every move."""
-    delta = surplus(reward, average, work) + work.discount * bootstrap[0] - estimate[0]
-    work.pull[0] = delta
-    return delta
+def stretch(pull: Floats, middle: float, unit: float, delta: float) -> None:
+    """The pulls around their middle, times a unit, around δ."""
+    for j in range(pull.shape[0]):
+        pull[j] = unit * (pull[j] - middle) + delta
+
+
+FUNCTIONS = {
+    DIFFERENTIAL: differential, RUNNING_MEAN: differential, Q_LEARNING: differential, RVI: rvi,
+    D2: d2, UNCENTERED_D2: d2, CATEGORICAL: d2, UNCENTERED_CATEGORICAL: d2,
+    D3: d3, QR: d3, D3_HUBER: d3_huber, QR_HUBER: d3_huber, D3_BY_DELTA: d3_by_delta, QR_BY_DELTA: d3_by_delta,
+    D3_HUBER_BY_DELTA: d3_huber_by_delta, QR_HUBER_BY_DELTA: d3_huber_by_delta, D3_WITH_HORIZON: d3_with_horizon,
+    QR_WITH_HORIZON: d3_with_horizon,
+}  # fmt: skip
+"""Number → compiled function: loops of tables are compiled for each rule alone."""
+
+
+@merged
+def any_rule(
+    rule: int,
+    rewards: RewardEstimate,
+    reward: float,
+    bootstrap: Floats,
+    estimate: Floats,
+    steps: Steps,
+    work: Workspace,
+) -> float:
+    """The rule with this number, as loops of tiles take it: they are compiled once for all rules. An unknown number gives NaN,
+    which every agent refuses."""
+    if rule in SCALAR:
+        return differential(rule, rewards, reward, bootstrap, estimate, steps, work)
+    if rule == RVI:
+        return rvi(rule, rewards, reward, bootstrap, estimate, steps, work)
+    if rule in VALUE:
+        return d2(rule, rewards, reward, bootstrap, estimate, steps, work)
+    if rule in QUANTILE_LOSS:
+        return d3(rule, rewards, reward, bootstrap, estimate, steps, work)
+    if rule in HUBER_LOSS:
+        return d3_huber(rule, rewards, reward, bootstrap, estimate, steps, work)
+    if rule in QUANTILE_LOSS_BY_DELTA:
+        return d3_by_delta(rule, rewards, reward, bootstrap, estimate, steps, work)
+    if rule in HUBER_LOSS_BY_DELTA:
+        return d3_huber_by_delta(rule, rewards, reward, bootstrap, estimate, steps, work)
+    if rule in WITH_HORIZON:
+        return d3_with_horizon(rule, rewards, reward, bootstrap, estimate, steps, work)
+    work.pull[0] = np.nan
+    return np.nan
 
 
 def mean_of_last_axis(numbers: Any) -> Any:
@@ -321,50 +496,6 @@ GREY, BLUE, ORANGE, GREEN = (
 )  # colors that color-blind readers can distinguish
 
 
-DIFFERENTIAL, D2, D3, RVI, CATEGORICAL, D3_BY_DELTA, D3_WITH_HORIZON = range(7)
-"""The rules as compiled code knows them: functions as arguments are never cached, numbers are."""
-
-
-@inlined
-def track_rewards(rule: Any, rewards: Any, reward: Any, steps: Any) -> Any:
-    """Let a reward move θ as the rule with this number does; returns R̄."""
-    if rule in (DIFFERENTIAL, RVI):
-        return rewards.theta[0]  # the old one
-    if rule == CATEGORICAL:
-        return track_categorical(rewards, reward, steps)
-    return track_quantiles(rewards, reward, steps)
-
-
-@merged
-def pull_of_rule(
-    rule: Any, rewards: Any, average: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any
-) -> Any:
-    """What the rule with this number does after θ has moved; returns δ and leaves the pull in `work.pull`. An unknown number gives
-    NaN, which every agent refuses."""
-    if rule == DIFFERENTIAL:
-        return differential(rewards, average, reward, bootstrap, estimate, steps, work)
-    if rule in (D2, CATEGORICAL):
-        return pull_value(rewards, average, reward, bootstrap, estimate, steps, work)
-    if rule == D3:
-        return pull_quantiles(rewards, average, reward, bootstrap, estimate, steps, work)
-    if rule == RVI:
-        return rvi(rewards, average, reward, bootstrap, estimate, steps, work)
-    if rule == D3_BY_DELTA:
-        return pull_quantiles_by_delta(rewards, average, reward, bootstrap, estimate, steps, work)
-    if rule == D3_WITH_HORIZON:
-        return pull_with_horizon(rewards, average, reward, bootstrap, estimate, steps, work)
-    for j in range(work.pull.shape[0]):
-        work.pull[j] = np.nan
-    return np.nan
-
-
-@inlined
-def apply_rule(rule: Any, rewards: Any, reward: Any, bootstrap: Any, estimate: Any, steps: Any, work: Any) -> Any:
-    """The rule with this number; returns δ and leaves the pull in `work.pull`."""
-    average = track_rewards(rule, rewards, reward, steps)
-    return pull_of_rule(rule, rewards, average, reward, bootstrap, estimate, steps, work)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """Everything that other code asks about one rule."""
@@ -378,14 +509,8 @@ class Rule:
     """Where it was published."""
     number: int
     """Its number in compiled code."""
-    number_by_delta: int | None = None
-    """With return_mean="delta"; None where that means nothing."""
-    number_with_horizon: int | None = None
-    """With a horizon; None where that means nothing."""
-    value: Callable[..., Any] = mean
-    """Compiled: the value that a vector of n numbers stands for."""
-    values: Callable[[Any], Any] = mean_of_last_axis
-    """The same for arrays and tensors: (…, n) → (…)."""
+    variants: Mapping[str, int] = field(default_factory=dict)
+    """Its other numbers, by what is different: words of `number_with`."""
     has_reward_quantiles: bool = False
     """Whether θ holds m quantiles of the reward; otherwise it is one number, the average."""
     has_reward_masses: bool = False
@@ -400,7 +525,7 @@ class Rule:
     average_is_read_from_values: bool = False
     """Whether R̄ is a function f(Q) of the action values, which the learner computes (setting `reference`)."""
     has_loss: bool = True
-    """Whether it is written for networks too, in deep/losses.py."""
+    """Whether it works for networks too."""
     best_by: str = "target"
     """The network that picks a* for the bootstrap: "target" (the maximum of the target network) or "online"."""
     setting_labels: Mapping[str, str] = field(default_factory=dict)
@@ -408,11 +533,24 @@ class Rule:
     line: Mapping[str, Any] = field(default_factory=lambda: {"color": GREEN, "linestyle": "-."})
     """The line style in figures, as matplotlib's keywords."""
 
-    def number_with(self, return_mean: str, horizon: float | None) -> int:
-        """The number with these settings."""
-        if horizon is not None and self.number_with_horizon is not None:
-            return self.number_with_horizon
-        return self.number_by_delta if return_mean == "delta" and self.number_by_delta is not None else self.number
+    def number_with(
+        self,
+        return_mean: str = "quantiles",
+        horizon: float | None = None,
+        huber: float = 0.0,
+        centered: bool = True,
+        by_rewards: bool = False,
+    ) -> int:
+        """The number with these settings. Those that mean nothing to this rule make no difference."""
+        words = [] if centered else ["uncentered"]
+        if horizon is not None:
+            words.append("horizon")
+        else:
+            words += ["huber"] * (huber > 0.0) + ["delta"] * (return_mean == "delta")
+        if by_rewards and centered:
+            words.append("rewards")
+        known = {word for variant in self.variants for word in variant.split()}
+        return self.variants.get(" ".join(word for word in words if word in known or word == "uncentered"), self.number)
 
     def theta_size(self, num_quantiles: int) -> int:
         """m, given the number of reward quantiles asked for."""
@@ -444,6 +582,7 @@ RULES: dict[str, Rule] = {
             about="the average reward alone",
             source="Wan et al. 2021",
             number=DIFFERENTIAL,
+            variants={"rewards": RUNNING_MEAN, "uncentered": Q_LEARNING},
             average_moves_with_value=True,
             setting_labels={"reward_ratio": "Average-Reward η"},
             line={"color": GREY, "linestyle": (0, (4, 1.5))},
@@ -454,6 +593,7 @@ RULES: dict[str, Rule] = {
             about="the distribution of the reward per step",
             source="Rojas & Lee 2026",
             number=D2,
+            variants={"uncentered": UNCENTERED_D2},
             has_reward_quantiles=True,
             has_offset=True,
             setting_labels=QUANTILE_SETTINGS,
@@ -465,8 +605,17 @@ RULES: dict[str, Rule] = {
             about="the distributions of the reward per step and of the differential return",
             source="Rojas & Lee 2026",
             number=D3,
-            number_by_delta=D3_BY_DELTA,
-            number_with_horizon=D3_WITH_HORIZON,
+            variants={
+                "huber": D3_HUBER,
+                "delta": D3_BY_DELTA,
+                "huber delta": D3_HUBER_BY_DELTA,
+                "horizon": D3_WITH_HORIZON,
+                "uncentered": QR,
+                "uncentered huber": QR_HUBER,
+                "uncentered delta": QR_BY_DELTA,
+                "uncentered huber delta": QR_HUBER_BY_DELTA,
+                "uncentered horizon": QR_WITH_HORIZON,
+            },
             has_reward_quantiles=True,
             has_return_quantiles=True,
             has_offset=True,
@@ -489,6 +638,7 @@ RULES: dict[str, Rule] = {
             about="the distribution of the reward per step, as masses on a grid",
             source="decision 0014",
             number=CATEGORICAL,
+            variants={"uncentered": UNCENTERED_CATEGORICAL},
             has_reward_quantiles=True,
             has_reward_masses=True,
             has_offset=True,
@@ -496,26 +646,3 @@ RULES: dict[str, Rule] = {
         ),
     )
 }
-
-
-def _value_by_number(rules: list[Rule]) -> Callable[..., Any]:
-    """The value readings as one inlined function of the rule's number and the n numbers."""
-    others = [rule for rule in rules if rule.value is not mean]
-    if not others:
-
-        @inlined
-        def usual(rule: Any, numbers: Any) -> Any:
-            return mean(numbers)
-
-        return usual
-    number, reading, rest = others[0].number, others[0].value, _value_by_number(others[1:])
-
-    @inlined
-    def chosen(rule: Any, numbers: Any) -> Any:
-        return reading(numbers) if rule == number else rest(rule, numbers)
-
-    return chosen
-
-
-value_of = _value_by_number(list(RULES.values()))
-"""The value that the rule with this number reads from its n numbers."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import Any
 
 from perstep.compiled import compiled
 
@@ -54,7 +53,7 @@ def as_decay(step: float | Decay) -> Decay:
 
 
 @compiled
-def step_size(scale: Any, power: Any, delay: Any, visits: Any) -> Any:
+def step_size(scale: float, power: float, delay: float, visits: float) -> float:
     """scale / (1 + ν/delay)^power."""
     if power == 0.0:
         return scale

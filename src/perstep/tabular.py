@@ -1,37 +1,43 @@
 """The two learners on a table: TD for prediction (Alg. 3, 7) and Q for control (Alg. 4, 8, 11).
 
-A learner names the two vectors that a rule is about, and moves the table by the rule's pull. Nothing else moves it. For control
+A learner names the two vectors that a rule is about, lets the rule look at them (`apply`, of rules.py), and moves the table by the
+rule's pull. Nothing else moves it. For control
 there is a choice of the bootstrap at S′: the best action (Q-learning), the action taken next (Sarsa) or the average over the policy
 (Expected Sarsa).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.budget import claim
-from perstep.compiled import compiled, inlined, merged
+from perstep.compiled import compiled, inlined
 from perstep.policies import EXPECTED, SAMPLED, epsilon_greedy_mean, greedy
+from perstep.quantiles import mean
 from perstep.risk import Risk
 from perstep.rules import (
     MEAN,
-    NO_REFERENCE,
     PAIR,
     RewardEstimate,
     Schedule,
     Workspace,
-    apply_rule,
     look_at,
     nothing_follows,
     steps_now,
     value_after_end,
-    value_of,
 )
+from perstep.units import Scale
 
-TD, Q, ANY_Q = 0, 1, 2  # ANY_Q: Q with any bootstrap, and with the average of `rvi`
+TD, Q, ANY_Q, RISK_Q = range(
+    4
+)  # ANY_Q: with any bootstrap, and with the average of `rvi`; RISK_Q: with a target for a risk level
+
+
+Apply = Callable[..., float]  # a rule of rules.py
 
 
 class Table(NamedTuple):
@@ -43,16 +49,15 @@ class Table(NamedTuple):
 
 
 class LearnerState(NamedTuple):
-    """Everything that a tabular learner reads and writes."""
+    """Everything that a tabular learner reads and writes, as its functions take it; None for what it does without."""
 
     table: Table
     rewards: RewardEstimate
     work: Workspace
     schedule: Schedule
-    reference: NDArray[
-        np.int64
-    ]  # (3,): of `rvi`: kind of f(Q), state and action of its pair; NO_REFERENCE for other rules
-    risk: Risk = Risk()
+    scale: Scale | None = None
+    reference: NDArray[np.int64] | None = None  # (3,): of `rvi`: kind of f(Q), state and action of its pair
+    risk: Risk | None = None
 
 
 def table(num_states: int, num_columns: int, num_quantiles: int, initial: float) -> Table:
@@ -67,63 +72,75 @@ def table(num_states: int, num_columns: int, num_quantiles: int, initial: float)
     return Table(values, np.full(shape, float(initial)), np.zeros(shape, np.int64))
 
 
-@merged
-def move(rule: Any, run: Any, clock: Any, state: Any, column: Any, reward: Any, bootstrap: Any, masked: Any) -> Any:
-    """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common."""
-    entries = run.table
-    estimate = entries.values[state, column]
-    look_at(run.rewards, run.schedule, reward, masked, value_after_end(run.rewards, run.work), False)
-    steps = steps_now(run.schedule, entries.visits[state, column], clock, run.rewards.units)
-    delta = apply_rule(rule, run.rewards, reward, bootstrap, estimate, steps, run.work)
+@inlined
+def move(
+    apply: Apply, rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    clock: int, state: int, column: int, reward: float, bootstrap: NDArray[np.float64], masked: bool,
+) -> float:  # fmt: skip
+    """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common. Returns δ."""
+    estimate = table.values[state, column]
+    look_at(scale, rewards, reward, masked, value_after_end(rule, rewards, work), False)
+    steps = steps_now(rule, scale, schedule, rewards.units, table.visits[state, column], clock)
+    delta = apply(rule, rewards, reward, bootstrap, estimate, steps, work)
     for j in range(estimate.shape[0]):
-        estimate[j] += steps.value * run.work.pull[j]
-    entries.scores[state, column] = value_of(rule, estimate)
-    entries.visits[state, column] += 1
+        estimate[j] += steps.value * work.pull[j]
+    table.scores[state, column] = mean(estimate)
+    table.visits[state, column] += 1
     return delta
 
 
 @inlined
-def td_learning(rule: Any, run: Any, clock: Any, state: Any, reward: Any, next_state: Any, masked: Any) -> Any:
+def td_learning(
+    apply: Apply, rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    clock: int, state: int, reward: float, next_state: int, masked: bool,
+) -> float:  # fmt: skip
     """Estimate V(S), bootstrap V(S′)."""
-    bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, 0]
-    return move(rule, run, clock, state, 0, reward, bootstrap, masked)
+    bootstrap = nothing_follows(rule, rewards, work) if masked else table.values[next_state, 0]
+    return move(apply, rule, table, rewards, work, schedule, scale, clock, state, 0, reward, bootstrap, masked)
 
 
 @inlined
 def q_learning(
-    rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any
-) -> Any:
+    apply: Apply, rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
+) -> float:  # fmt: skip
     """Estimate Q(S, A), bootstrap Q(S′, a*)."""
-    best = greedy(run.table.scores[next_state])
-    bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, best]
-    return move(rule, run, clock, state, action, reward, bootstrap, masked)
+    best = greedy(table.scores[next_state])
+    bootstrap = nothing_follows(rule, rewards, work) if masked else table.values[next_state, best]
+    return move(apply, rule, table, rewards, work, schedule, scale, clock, state, action, reward, bootstrap, masked)
 
 
 @inlined
-def any_q_learning(rule: Any, run: Any, clock: Any, state: Any, action: Any, reward: Any, next_state: Any, masked: Any,
-                   kind: Any, following: Any, epsilon: Any) -> Any:  # fmt: skip
+def any_q_learning(
+    apply: Apply, rule: int, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    reference: NDArray[np.int64] | None, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
+    kind: int, following: int, epsilon: float,
+) -> float:  # fmt: skip
     """As q_learning, with the bootstrap Q(S′, a*), Q(S′, A′) with A′ = `following`, or the ε-greedy average of Q(S′, ·)."""
-    scores = run.table.scores[next_state]
+    scores = table.scores[next_state]
     column = following if kind == SAMPLED else greedy(scores)
-    bootstrap = nothing_follows(run.rewards, run.work) if masked else run.table.values[next_state, column]
+    bootstrap = nothing_follows(rule, rewards, work) if masked else table.values[next_state, column]
     if kind == EXPECTED and not masked:
-        run.work.mixed[0] = epsilon_greedy_mean(scores, epsilon)
-        bootstrap = run.work.mixed
-    before = run.table.scores[state, action]
-    delta = move(rule, run, clock, state, action, reward, bootstrap, masked)
-    if run.reference[0] != NO_REFERENCE:
-        run.rewards.theta[0] = reference_value(run, before, state, action)
+        work.ahead[0] = epsilon_greedy_mean(scores, epsilon)
+        bootstrap = work.ahead
+    before = table.scores[state, action]
+    delta = move(apply, rule, table, rewards, work, schedule, scale, clock, state, action, reward, bootstrap, masked)
+    if reference is not None:
+        rewards.theta[0] = reference_value(
+            reference, table.scores, rewards.theta[0], before, table.scores[state, action]
+        )
     return delta
 
 
 @compiled
-def reference_value(run: Any, before: Any, state: Any, action: Any) -> Any:
-    """f(Q) of RVI after the entry (S, A) moved from `before`. The mean moves by a share; the maximum is sought again only
-    where the largest entry fell."""
-    scores, now, f = run.table.scores, run.table.scores[state, action], run.rewards.theta[0]
-    if run.reference[0] == PAIR:
-        return scores[run.reference[1], run.reference[2]]
-    if run.reference[0] == MEAN:
+def reference_value(
+    reference: NDArray[np.int64], scores: NDArray[np.float64], f: float, before: float, now: float
+) -> float:
+    """f(Q) of RVI, which was `f`, after an entry moved from `before` to `now`. The mean moves by a share; the maximum is sought
+    again only where the largest entry fell."""
+    if reference[0] == PAIR:
+        return float(scores[reference[1], reference[2]])
+    if reference[0] == MEAN:
         return f + (now - before) / scores.size
     if now >= f or before < f:
         return max(now, f)

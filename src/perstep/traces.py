@@ -9,7 +9,7 @@ they share are needed for it, no vector of all features. Traces of the policy ad
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ SAVED = ("active", "columns", "gradients", "weights", "before", "clock")
 
 
 class Traces(NamedTuple):
-    """The last steps (L of them, K active of F features; C columns of values, A actions); empty without traces."""
+    """The last steps (L of them, K active of F features; C columns of values, A actions)."""
 
     active: NDArray[np.int64]  # (L, K)
     columns: NDArray[np.int64]  # (L,): whose values they were
@@ -63,11 +63,8 @@ def new_traces(decay: float, num_columns: int, num_active: int, num_gradients: i
     )
 
 
-NO_TRACES = new_traces(0.0, 0, 0, 0)
-
-
 @compiled
-def weight_now(traces: Traces, active: Any, column: Any, alpha: Any) -> Any:
+def weight_now(traces: Traces, active: NDArray[np.int64], column: int, alpha: float) -> float:
     """With which this step enters: 1 − α z·x, where z are the traces of the steps before it and x its features."""
     size, now = traces.active.shape[0], traces.clock[NOW]
     share, known = 1.0, 0.0
@@ -84,8 +81,9 @@ def weight_now(traces: Traces, active: Any, column: Any, alpha: Any) -> Any:
 
 @compiled
 def look_back(
-    traces: Traces, active: Any, column: Any, critic: Any, alpha: Any, pull: Any, value: Any, weight: Any
-) -> None:
+    traces: Traces, active: NDArray[np.int64], column: int, critic: NDArray[np.float64], alpha: float, pull: float, value: float,
+    weight: float,
+) -> None:  # fmt: skip
     """The values of the steps before this one move by α times the `pull`, the less the longer ago; then this step is kept as well.
 
     `value`: of S, before this move. How far it went since the step before this one bootstrapped from it is added to the pull on the
@@ -114,7 +112,9 @@ def look_back(
 
 
 @compiled
-def look_back_at_choices(traces: Traces, gradient: Any, actor: Any, change: Any) -> None:
+def look_back_at_choices(
+    traces: Traces, gradient: NDArray[np.float64], actor: NDArray[np.float64], change: float
+) -> None:
     """The preferences of the steps before this one move likewise, after `look_back`."""
     size, now = traces.active.shape[0], traces.clock[NOW] - 1
     for a in range(gradient.shape[0]):

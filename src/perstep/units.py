@@ -6,12 +6,14 @@ single outlier changes nothing, since a deviation counts for no more than the se
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.compiled import compiled, inlined
+
+Floats = NDArray[np.float64]
 
 # Places; a spread takes three: mean square, largest, second largest.
 SEEN, MEAN, REWARD, RETURN_SO_FAR, RETURN, ENDED = 0, 1, 2, 5, 6, 9
@@ -22,31 +24,37 @@ LONGEST_MEMORY = 100_000  # steps; rewards that change their scale are followed
 HORIZON_FACTOR = 0.99  # of the return whose spread is the unit of values
 
 
+class Scale(NamedTuple):
+    """How the units of what was seen are taken; None in its place means that all units are 1, as in the paper."""
+
+    longest_memory: float = LONGEST_MEMORY  # steps
+
+
 def new_units() -> NDArray[np.float64]:
     """Nothing seen."""
     return np.zeros(SIZE)
 
 
 @inlined
-def reward_unit(units: Any) -> Any:
+def reward_unit(units: Floats) -> float:
     """The spread of the rewards seen: their standard deviation, but for one outlier; 0 while all were equal."""
     return np.sqrt(units[REWARD])
 
 
 @inlined
-def all_equal(units: Any) -> Any:
+def all_equal(units: Floats) -> bool:
     """Whether rewards were seen, and all were the same."""
     return units[SEEN] > 0.0 and units[REWARD + 1] == 0.0
 
 
 @inlined
-def return_unit(units: Any) -> Any:
+def return_unit(units: Floats) -> float:
     """The spread of discounted sums of the rewards around their mean; 0 while all rewards were equal."""
     return np.sqrt(units[RETURN])
 
 
 @inlined
-def _spread(units: Any, place: Any, deviation: Any, rate: Any) -> None:
+def _spread(units: Floats, place: int, deviation: float, rate: float) -> None:
     """Move a mean square towards the square of a deviation, which counts for no more than the second largest one so far."""
     size = abs(deviation)
     if size > units[place + 1]:
@@ -59,7 +67,7 @@ def _spread(units: Any, place: Any, deviation: Any, rate: Any) -> None:
 
 
 @compiled
-def see(units: Any, reward: Any, after_end: Any, ended: Any, looks_back: Any) -> None:
+def see(units: Floats, reward: float, after_end: float, ended: bool, looks_back: bool) -> None:
     """Take note of one reward. `after_end`: what the value after an end adds to the return that ends there; with `looks_back` also
     to those that begin there, so that the spread is about that of returns from now on."""
     units[SEEN] += 1.0
@@ -79,7 +87,7 @@ def see(units: Any, reward: Any, after_end: Any, ended: Any, looks_back: Any) ->
 
 
 @compiled
-def begin(units: Any, first: Any, theta: Any, offset: Any, tau: Any, reward: Any) -> None:
+def begin(units: Floats, first: Floats, theta: Floats, offset: Floats, tau: Floats, reward: float) -> None:
     """While the first rewards arrive: put θ at their quantiles, and R̄ at their mean.
 
     `units` has seen the reward already. `first` keeps the rewards in order.

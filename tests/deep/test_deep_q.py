@@ -105,9 +105,8 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
     # λ = 10⁶ makes the smooth L1 loss x²/2λ, so its slope is the pull over λ; the quantile Huber loss has x²/2 within λ.
     scale = 1e6 if rule != "d3" else 1.0
     rewards, known = (rules.reward_estimate(m, 0.3) for _ in range(2))
-    schedule = rules.Schedule(0.1, 0.0, 0.05, 0.0, 0.0, rule == "differential")
-    none = np.array([rules.NO_REFERENCE, 0, 0])
-    run = tabular.LearnerState(table, known, rules.workspace(n, 1e6), schedule, none)
+    schedule = rules.Schedule(0.1, 0.0, 0.05, 0.0, 0.0)
+    run = tabular.LearnerState(table, known, rules.workspace(n, 1e6), schedule)
     s, a, r, s_next = (
         int(sample.observation[0]),
         int(sample.action[0]),
@@ -115,8 +114,9 @@ def test_gradient_step_on_a_linear_network_is_the_tabular_update(rule):
         int(sample.next_observation[0]),
     )
     look = learner._look(sample)
-    losses.LOSSES[rule](rewards, sample.reward, look, learner._steps(), learner._settings).value.backward()
-    tabular.q_learning(rules.RULES[rule].number, run, 0, s, a, r, s_next, False)
+    losses.loss(rewards, sample.reward, look, learner._steps(), learner._settings).value.backward()
+    number = settings.kernel
+    tabular.q_learning(rules.FUNCTIONS[number], number, *run[:5], 0, s, a, r, s_next, False)
     weight = learner.online.head.weight
     moved = (weight - 0.1 * scale * weight.grad).detach().T.reshape(STATES, ACTIONS, n)
     np.testing.assert_allclose(moved, table.values, atol=2e-6)

@@ -183,11 +183,13 @@ def test_rewards_stop_at_an_end(rule):
     estimate, bootstrap = rng.normal(size=(2, 6, n))
     rewards = rules.reward_estimate(1, 2.5)
     tau = torch.tensor(rules.levels(n))
-    settings = losses.Settings(1.0, "stream", tau, gamma, centered=True, stops=True)
-    steps = rules.Steps(0.1, 0.1, 0.0, 2.0, unit)
+    settings = losses.Settings(
+        rules.RULES[rule].number_with(huber=1.0), 1.0, "stream", tau, gamma, end_divisor=1 - gamma
+    )
+    steps = rules.Steps(0.1, 0.0, 0.0, 2.0, unit)
     after_end = losses.value_after_end(rewards, steps, settings)
     ahead = torch.tensor(np.where(done[:, None], after_end, bootstrap))
-    loss = losses.LOSSES[rule](rewards, reward, losses.Look(torch.tensor(estimate), ahead), steps, settings).value
+    loss = losses.loss(rewards, reward, losses.Look(torch.tensor(estimate), ahead), steps, settings).value
     known = oracles.stopping_deep_q(reward, done, 2.5, gamma, unit * estimate, unit * bootstrap, unit, rule == "d3")
     assert float(loss) == pytest.approx(known, rel=1e-12)
     assert rewards.theta[0] == 2.5  # it moves with the stream
@@ -244,9 +246,12 @@ def test_transitions_over_several_steps_are_their_discounted_sums(num_steps):
 
 def test_several_steps_of_the_average_are_subtracted():
     # γ = ½, R̄ = 2. Three steps: R = 5 − 2 (1 + ½ + ¼) + v/8 = 1.5 + v/8; one step: 5 − 2 + v/2.
-    rewards, settings = rules.reward_estimate(1, 2.0), losses.Settings(1.0, "stream", torch.ones(1), 0.5)
+    rewards, settings = (
+        rules.reward_estimate(1, 2.0),
+        losses.Settings(rules.DIFFERENTIAL, 1.0, "stream", torch.ones(1), 0.5),
+    )
     look = losses.Look(torch.zeros(2, 1), torch.tensor([[8.0], [8.0]]), length=np.array([3, 1]))
-    loss = losses.differential(rewards, np.array([5.0, 5.0]), look, rules.Steps(0.1, 0.1, 0.0), settings)
+    loss = losses.loss(rewards, np.array([5.0, 5.0]), look, rules.Steps(0.1, 0.1, 0.0), settings)
     assert loss.delta.tolist() == [2.5, 7.0]
 
 

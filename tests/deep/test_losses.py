@@ -21,8 +21,8 @@ def estimate_of(theta, offset=0.0):
     return rules.reward_estimate(len(theta), 0.0)._replace(theta=theta, offset=np.array([offset]))
 
 
-def settings(n=1, huber=1.0, tracking="batch-mean", dtype=torch.float64):
-    return losses.Settings(huber, tracking, torch.tensor(rules.levels(n), dtype=dtype))
+def settings(rule, n=1, huber=1.0, tracking="batch-mean", dtype=torch.float64):
+    return losses.Settings(rule, huber, tracking, torch.tensor(rules.levels(n), dtype=dtype))
 
 
 def steps():
@@ -44,7 +44,9 @@ def test_differential_by_hand():
     # R̄ = 1. δ = (2 − 1 + 3 − 3.5, 0 − 1 + 1 + 2) = (0.5, 2). Smallest |δ| is 0.5: R̄ ← 1 + 0.085 · 0.5 = 1.0425.
     # λ = 1: L(0.5) = 0.125, L(2) = 1.5, mean 0.8125.
     rewards = estimate_of([1.0])
-    loss = losses.differential(rewards, np.array([2.0, 0.0]), look([[3], [1]], [[3.5], [-2]]), steps(), settings())
+    loss = losses.loss(
+        rewards, np.array([2.0, 0.0]), look([[3], [1]], [[3.5], [-2]]), steps(), settings(rules.DIFFERENTIAL)
+    )
     assert float(loss.value) == pytest.approx(0.8125, abs=1e-12)
     assert loss.delta.tolist() == [0.5, 2.0]
     assert rewards.theta[0] == pytest.approx(1.0425, abs=1e-12)
@@ -54,7 +56,9 @@ def test_d2_by_hand():
     # θ = (0, 1), τ = (¼, ¾), batch mean ½: θ ← (0 + .085·¼, 1 + .085·(¾ − 1)) = (.02125, .97875), R̄ = ½.
     # δ = (1 − ½ + 2 − 1, 0 − ½ + 0 − 0) = (1.5, −.5); λ = 2: L = 1.5²/4 = .5625 and .25/4 = .0625, mean .3125.
     rewards = estimate_of([0.0, 1.0])
-    loss = losses.d2(rewards, np.array([1.0, 0.0]), look([[2], [0]], [[1], [0]]), steps(), settings(huber=2.0))
+    loss = losses.loss(
+        rewards, np.array([1.0, 0.0]), look([[2], [0]], [[1], [0]]), steps(), settings(rules.D2, huber=2.0)
+    )
     np.testing.assert_allclose(rewards.theta, [0.02125, 0.97875], atol=1e-12)
     assert float(loss.value) == pytest.approx(0.3125, abs=1e-12)
     assert loss.delta.tolist() == pytest.approx([1.5, -0.5], abs=1e-12)
@@ -65,7 +69,7 @@ def test_d2_per_sample_by_hand():
     # θ ← (0 + .085·¼, 1 + .085·(¾ − ¾)) = (.02125, 1).
     rewards = estimate_of([0.0, 1.0])
     four = np.zeros((4, 1))
-    losses.d2(rewards, np.array([1.0, 0, 0, 0]), look(four, four), steps(), settings(tracking="per-sample"))
+    losses.loss(rewards, np.array([1.0, 0, 0, 0]), look(four, four), steps(), settings(rules.D2, tracking="per-sample"))
     np.testing.assert_allclose(rewards.theta, [0.02125, 1.0], atol=1e-12)
 
 
@@ -74,7 +78,7 @@ def test_offset_by_hand():
     # R = 0 is not below θ = 0: θ ← .0425, R̄ = .5425, δ = 0 − .5425 + 1 − 0 = .4575 with the target network's value of S′.
     # With that of the online network, 3, it is 2.4575: b ← ½ + .1 · 2.4575.
     fresh = look([[1.0]], [[0.0]])._replace(fresh=tensor([[3.0]]))
-    loss = losses.d2(rewards, np.array([0.0]), fresh, steps()._replace(offset=0.1), settings())
+    loss = losses.loss(rewards, np.array([0.0]), fresh, steps()._replace(offset=0.1), settings(rules.D2))
     assert loss.delta.tolist() == pytest.approx([0.4575], abs=1e-12)
     assert rewards.offset[0] == pytest.approx(0.74575, abs=1e-12)
 
@@ -83,7 +87,9 @@ def test_d3_by_hand():
     # θ = (0,), R = 0: θ ← .085 · ½ = .0425 = R̄. Targets −.0425 + (0.0425, 3.0425) = (0, 3), Ω = (1, 0), τ = (¼, ¾), λ = 1.
     # ψ for j = 1: (−1, 2): ¾ · ½ and ¼ · 1.5, mean .375; for j = 2: (0, 3): 0 and ¾ · 2.5, mean .9375. Sum 1.3125.
     rewards = estimate_of([0.0])
-    loss = losses.d3(rewards, np.array([0.0]), look([[0.0425, 3.0425]], [[1.0, 0.0]]), steps(), settings(2))
+    loss = losses.loss(
+        rewards, np.array([0.0]), look([[0.0425, 3.0425]], [[1.0, 0.0]]), steps(), settings(rules.D3_HUBER, 2)
+    )
     assert float(loss.value) == pytest.approx(1.3125, abs=1e-12)
     assert loss.delta.tolist() == pytest.approx([1.0], abs=1e-12)
 
@@ -110,7 +116,9 @@ def test_differential_is_algorithm_13(seed, huber, dtype, close):
     R_bar, rewards = [0.3], estimate_of([0.3])
     ell = oracles.differential_deep_q(R_bar, ALPHA, ALPHA_THETA / ALPHA, action, R, q, q_T_next, huber)
     bootstrap, own = tensor(q_T_next.max(1)[:, None], dtype=dtype), tensor(q[range(B), action][:, None], dtype=dtype)
-    loss = losses.differential(rewards, R, losses.Look(own, bootstrap), steps(), settings(huber=huber, dtype=dtype))
+    loss = losses.loss(
+        rewards, R, losses.Look(own, bootstrap), steps(), settings(rules.DIFFERENTIAL, huber=huber, dtype=dtype)
+    )
     assert float(loss.value) == pytest.approx(-ell, abs=close)
     assert rewards.theta[0] == pytest.approx(R_bar[0], abs=close)
 
@@ -125,8 +133,8 @@ def test_d2_is_algorithm_6(seed, tracking, dtype, close):
     rewards = estimate_of(theta)
     ell = oracles.d2_deep_q(theta, ALPHA_THETA, action, R, q, q_T_next, 0.7, per_sample=tracking == "per-sample")
     bootstrap, own = tensor(q_T_next.max(1)[:, None], dtype=dtype), tensor(q[range(B), action][:, None], dtype=dtype)
-    loss = losses.d2(
-        rewards, R, losses.Look(own, bootstrap), steps(), settings(huber=0.7, tracking=tracking, dtype=dtype)
+    loss = losses.loss(
+        rewards, R, losses.Look(own, bootstrap), steps(), settings(rules.D2, huber=0.7, tracking=tracking, dtype=dtype)
     )
     assert float(loss.value) == pytest.approx(-ell, abs=close)
     np.testing.assert_allclose(rewards.theta, theta, rtol=0, atol=1e-12)
@@ -144,7 +152,9 @@ def test_d3_is_algorithm_10(seed, tracking, dtype, close):
     )
     best = omega_next.mean(2).argmax(1)
     bootstrap, own = tensor(omega_T_next[range(B), best], dtype=dtype), tensor(omega[range(B), action], dtype=dtype)
-    loss = losses.d3(rewards, R, losses.Look(own, bootstrap), steps(), settings(N, 0.7, tracking, dtype))
+    loss = losses.loss(
+        rewards, R, losses.Look(own, bootstrap), steps(), settings(rules.D3_HUBER, N, 0.7, tracking, dtype)
+    )
     assert float(loss.value) == pytest.approx(-ell, abs=10 * close)  # a sum over n quantiles of n terms
     np.testing.assert_allclose(rewards.theta, theta, rtol=0, atol=1e-12)
 
@@ -159,12 +169,16 @@ def test_slope_of_d3_is_the_compiled_pull(seed, huber):
     theta, own, bootstrap, R = rng.normal(size=M), rng.normal(size=N), rng.normal(size=N), rng.normal()
     rewards, tabular = estimate_of(theta), estimate_of(theta)
     estimate = tensor([own], grad=True)
-    loss = losses.d3(
-        rewards, np.array([R]), losses.Look(estimate, tensor([bootstrap])), steps(), settings(N, huber, "per-sample")
+    loss = losses.loss(
+        rewards,
+        np.array([R]),
+        losses.Look(estimate, tensor([bootstrap])),
+        steps(),
+        settings(rules.D3_HUBER, N, huber, "per-sample"),
     )
     loss.value.backward()
     work = rules.workspace(N, huber)
-    delta = rules.apply_rule(rules.D3, tabular, R, bootstrap, own, steps(), work)
+    delta = rules.any_rule(rules.D3_HUBER, tabular, R, bootstrap, own, steps(), work)
     np.testing.assert_allclose(-estimate.grad[0].numpy(), work.pull, rtol=0, atol=1e-12)
     np.testing.assert_allclose(rewards.theta, tabular.theta, rtol=0, atol=0)
     assert float(loss.delta[0]) == pytest.approx(delta, abs=1e-12)
@@ -177,11 +191,11 @@ def test_slope_of_d3_with_a_horizon_is_the_compiled_pull_of_a_small_step(seed):
     theta, own, bootstrap, R, g = rng.normal(size=M), rng.normal(size=N), rng.normal(size=N), rng.normal(), 0.9
     rewards, tabular = estimate_of(theta), estimate_of(theta)
     estimate = tensor([own], grad=True)
-    with_horizon = settings(N, 1e6, "per-sample")._replace(horizon_factor=g)
-    loss = losses.d3(rewards, np.array([R]), losses.Look(estimate, tensor([bootstrap])), steps(), with_horizon)
+    with_horizon = settings(rules.D3_WITH_HORIZON, N, 1e6, "per-sample")._replace(horizon_factor=g)
+    loss = losses.loss(rewards, np.array([R]), losses.Look(estimate, tensor([bootstrap])), steps(), with_horizon)
     loss.value.backward()
     work = rules.workspace(N, horizon=10)
-    delta = rules.apply_rule(rules.D3_WITH_HORIZON, tabular, R, bootstrap, own, steps()._replace(value=1e-7), work)
+    delta = rules.any_rule(rules.D3_WITH_HORIZON, tabular, R, bootstrap, own, steps()._replace(value=1e-7), work)
     v, target = own.var(), delta**2 + g**2 * bootstrap.var()
     shape, slope = (own - own.mean()) / v**0.5, N * -estimate.grad[0].numpy()
     slope += shape * (target - v) / 2 * (v**-0.5 - max(v, target) ** -0.5)
@@ -198,18 +212,18 @@ def test_slope_of_the_scalar_rules_is_the_clipped_pull(rule, seed):
     own, bootstrap, R, huber = rng.normal(size=1), 2 * rng.normal(size=1), rng.normal(), 0.8
     rewards, tabular = estimate_of(theta), estimate_of(theta)
     estimate = tensor([own], grad=True)
-    loss = losses.LOSSES[rule](
-        rewards, np.array([R]), losses.Look(estimate, tensor([bootstrap])), steps(), settings(huber=huber)
+    loss = losses.loss(
+        rewards,
+        np.array([R]),
+        losses.Look(estimate, tensor([bootstrap])),
+        steps(),
+        settings(rules.RULES[rule].number, huber=huber),
     )
     loss.value.backward()
     work = rules.workspace(1)
-    rules.apply_rule(rules.RULES[rule].number, tabular, R, bootstrap, own, steps(), work)
+    rules.any_rule(rules.RULES[rule].number, tabular, R, bootstrap, own, steps(), work)
     assert -float(estimate.grad) == pytest.approx(np.clip(work.pull[0] / huber, -1, 1), abs=1e-12)
     np.testing.assert_allclose(rewards.theta, tabular.theta, rtol=0, atol=0)
-
-
-def test_names_and_order_are_those_of_the_compiled_rules():
-    assert list(losses.LOSSES) == [rule.name for rule in rules.RULES.values() if rule.has_loss]
 
 
 @pytest.mark.parametrize(("dtype", "close"), PRECISIONS)

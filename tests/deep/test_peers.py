@@ -24,7 +24,7 @@ def minibatch(n, seed=0):
 
 def settings(n):
     tau = torch.tensor(rules.levels(n), dtype=torch.float32)
-    return losses.Settings(1.0, "per-sample", tau, GAMMA, centered=False)
+    return losses.Settings(rules.Q_LEARNING if n == 1 else rules.QR_HUBER, 1.0, "per-sample", tau, GAMMA)
 
 
 def targets_of(reward, done, bootstrap):
@@ -39,7 +39,7 @@ def test_discounted_quantile_loss_is_that_of_sb3_contrib(seed):
     theirs = utils.quantile_huber_loss(estimate, targets_of(reward, done, bootstrap), sum_over_quantiles=True)
     (slope,) = torch.autograd.grad(theirs, estimate)
     steps, look = rules.Steps(0.1, 0.1, 0.0), losses.Look(estimate, masked)
-    ours = losses.d3(rules.reward_estimate(5, 3.0), reward, look, steps, settings(N)).value
+    ours = losses.loss(rules.reward_estimate(5, 3.0), reward, look, steps, settings(N)).value
     (own,) = torch.autograd.grad(ours, estimate)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
     torch.testing.assert_close(own, slope, rtol=1e-4, atol=1e-6)
@@ -51,6 +51,6 @@ def test_discounted_loss_is_that_of_dqn():
     theirs = torch.nn.functional.smooth_l1_loss(estimate, targets_of(reward, done, bootstrap))
     rewards = rules.reward_estimate(1, 3.0)
     look = losses.Look(estimate, masked)
-    ours = losses.differential(rewards, reward, look, rules.Steps(0.1, 0.5, 0.0), settings(1)).value
+    ours = losses.loss(rewards, reward, look, rules.Steps(0.1, 0.5, 0.0), settings(1)).value
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-6)
     assert rewards.theta[0] == pytest.approx(3.0 + 0.5 * (reward.mean() - 3.0))  # R̄ follows the rewards themselves

@@ -150,8 +150,13 @@ class Agent(ABC):
         )
         self._objective = self._rewards  # what the values learn from
         if config.target_from_quantiles:
-            self._objective = rules.reward_estimate(config.theta_size, config.initial_average_reward, config.scale_free)
-        self._risk = Risk(config.risk_level if config.target_from_quantiles else 1.0, self._rewards)
+            self._objective = rules.reward_estimate(
+                config.theta_size,
+                config.initial_average_reward,
+                config.scale_free,
+                config.rule_row.has_reward_masses,
+            )
+        self._risk = Risk(config.risk_level, self._rewards) if config.target_from_quantiles else None
         self._record: Record = new_record(
             config.theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums()
         )
@@ -284,12 +289,12 @@ class Agent(ABC):
     @property
     def average_reward(self) -> float:
         """R̄, the estimate of the average reward per step."""
-        return float(mean(self._rewards.theta) + self._rewards.offset[0])
+        return float(rules.average_reward(self.config.rule_row.number, self._rewards))
 
     @property
     def objective(self) -> float:
         """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
-        return float(mean(self._objective.theta) + self._objective.offset[0])
+        return float(rules.average_reward(self.config.rule_row.number, self._objective))
 
     @property
     def reward_quantiles(self) -> Floats:

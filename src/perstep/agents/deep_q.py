@@ -16,6 +16,7 @@ from perstep.agents.worlds import Absent
 from perstep.config import DeepQConfig
 from perstep.policies import epsilon_greedy
 from perstep.randomness import Generator, uniform
+from perstep.rules import mean_of_last_axis
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -47,7 +48,7 @@ class DeepQ(NetworkAgent):
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,); for d3 the means of the quantiles."""
-        return np.asarray(self.config.rule_row.values(self._one(observation)))
+        return np.asarray(mean_of_last_axis(self._one(observation)))
 
     def return_quantiles(self, observation: Any, action: Any) -> Floats:
         """Ω(s, a), the quantiles of the differential return, (n,); only for rules that learn them."""

@@ -36,8 +36,9 @@ from perstep.environments.world_state import restore, snapshot
 from perstep.interaction.gymnasium_worlds import GymnasiumWorld
 from perstep.interaction.vector_worlds import Transition, VectorWorld, is_vector
 from perstep.randomness import Generator, make_generator
-from perstep.recording import note
+from perstep.recording import Record, note
 from perstep.risk import careful
+from perstep.rules import RewardEstimate
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -359,25 +360,25 @@ class NetworkHooks(AgentHooks):
         agent, config = self._agent, self._agent.config
         felt = reward
         if config.target_from_quantiles:
-            take_in(agent._rewards, agent._stream, reward, masked, agent.steps)
+            take_in(config.kernel, agent._rewards, *agent._stream, reward, masked, agent.steps)
             felt = float(careful(config.risk_level, agent._rewards.theta, reward))
         agent._replay.add(env, action, felt, next_point, masked, resume)
         agent._network.see(next_point)
         agent._network.see_reward(reward, agent._replay.rewards)
-        take_in(agent._objective, agent._stream, felt, masked, agent.steps)
+        take_in(config.kernel, agent._objective, *agent._stream, felt, masked, agent.steps)
         agent.steps += 1
         try:
             due = agent.steps % config.update_every == 0 and agent._replay.added >= config.learning_starts
             if due and agent._network.follow_unit(agent._objective):
                 agent.last_loss = agent._network.update(agent._replay.sample(agent._generator), agent._objective)
         finally:  # the record is complete even if the minibatch cannot be learnt from
-            take_down(agent._record, reward, agent._rewards)
+            take_down(config.kernel, agent._record, reward, agent._rewards)
 
 
 @compiled
-def take_down(record: Any, reward: Any, rewards: Any) -> None:
+def take_down(rule: int, record: Record, reward: float, rewards: RewardEstimate) -> None:
     """Note one step in the record."""
-    note(record, reward, rewards)
+    note(rule, record, reward, rewards)
 
 
 def stacks_frames(env: Any) -> bool:

@@ -45,6 +45,7 @@ class TabularAgent(StatesAgent):
             self._objective,
             config.workspace,
             config.schedule(self.num_states * self._num_columns),
+            config.scale,
             self._reference(),
             self._risk,
         )
@@ -99,7 +100,7 @@ class TabularAgent(StatesAgent):
         learn_in_mdp(
             self.mdp.world,
             self._behaviour,
-            self._run,
+            *self._run,
             self._record,
             self._generator,
             self._place,
@@ -122,9 +123,9 @@ class TabularAgent(StatesAgent):
     def _num_columns(self) -> int:
         return self.num_actions if self._control else 1
 
-    def _reference(self) -> NDArray[np.int64]:
+    def _reference(self) -> NDArray[np.int64] | None:
         """What `rvi` reads its average from; the other rules have none."""
-        return np.array([rules.NO_REFERENCE, 0, 0])
+        return None
 
     def _arrays(self) -> storage.Arrays:
         return {**flatten("table", self._run.table), "place": self._place}
@@ -160,7 +161,7 @@ class TableHooks(StateHooks):
         agent = self._agent
         if not 0 <= point < agent.num_states:  # compiled code does not check indices
             raise self._outside(point)
-        chosen = finite_worlds.act(agent._learner_number, agent._behaviour, agent._run, point, agent._generator)
+        chosen = finite_worlds.act(agent._learner_number, agent._behaviour, agent._run.table, point, agent._generator)
         return agent._actions.point(int(chosen))
 
     def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
@@ -169,7 +170,7 @@ class TableHooks(StateHooks):
         if not (0 <= point < states and 0 <= next_point < states and 0 <= resume < states):
             raise self._outside(point, next_point, resume)
         chosen = agent._loops[1](
-            agent._behaviour, agent._run, agent._record, agent._generator, agent.steps, point, agent._actions.one(action), reward,
+            agent._behaviour, *agent._run, agent._record, agent._generator, agent.steps, point, agent._actions.one(action), reward,
             next_point, masked, resume,
         )  # fmt: skip
         agent.steps += 1
@@ -239,8 +240,8 @@ class QLearning(TabularAgent):
         super().__init__(env, config := QLearningConfig.of(settings))
         scale, power, delay = config.epsilon_decay
         self._behaviour = Behaviour(scale, BOOTSTRAPS.index(config.bootstrap), np.zeros((0, 0)), delay, power)
-        as_printed = self._behaviour.bootstrap == GREEDY and self._run.reference[0] == rules.NO_REFERENCE
-        self._learner_number = tabular.Q if as_printed else tabular.ANY_Q
+        as_printed = self._behaviour.bootstrap == GREEDY and self._run.reference is None
+        self._learner_number = tabular.RISK_Q if self._run.risk else tabular.Q if as_printed else tabular.ANY_Q
 
     def action_values(self, observation: Any) -> Floats:
         """Q(s, ·), (A,)."""
@@ -266,7 +267,7 @@ class QLearning(TabularAgent):
         shared: Floats = best / best.sum(axis=1, keepdims=True)
         return np.asarray((1 - epsilon) * shared + epsilon / self.num_actions)
 
-    def _reference(self) -> NDArray[np.int64]:
+    def _reference(self) -> NDArray[np.int64] | None:
         if not self.config.rule_row.average_is_read_from_values:
             return super()._reference()
         self._rewards.theta[0] = self.config.initial_value  # f(Q) of equal values, whatever f

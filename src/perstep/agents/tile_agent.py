@@ -30,7 +30,7 @@ from perstep.interaction.motion_worlds import MotionPlace, MotionWorld, motion_p
 from perstep.interaction.sampling import stretches
 from perstep.randomness import Generator, draw
 from perstep.tiles import TileCoder, bounded, no_bounds
-from perstep.traces import SAVED, new_traces
+from perstep.traces import SAVED, Traces, new_traces
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -54,36 +54,43 @@ class TileAgent(Agent):
         absent, world = self._opened.absent, self._opened.env
         self._shape = tuple(absent.spaces["shape"] if absent is not None else world.observation_space.shape)
         tilings, actions, n, learner = config.tilings, self._actions.count, config.value_size, self._learner_number
+        weights = linear.weights(self.tiles.num_features, tilings, actions, n, config.initial_value, learner)
         self._run = linear.LearnerState(
-            linear.weights(
-                self.tiles.num_features, tilings, actions, n, config.initial_value, learner, config.optimism > 0.0
-            ),
+            weights,
             self._objective,
             config.workspace,
             config.schedule(),
             policy_ratio,
             self.tiles.arrays,
             linear.room(tilings, actions, n, learner),
-            self._reference(),
-            config.optimism,
-            config.optimism_delay,
-            self._risk,
+            config.scale,
+            config.average_steps,
+            linear.optimism(weights, config.optimism, config.optimism_delay) if config.optimism else None,
             new_traces(
                 config.trace_decay * config.discount,
                 actions if learner == linear.TILE_Q else 1,
                 tilings,
                 0 if learner == linear.TILE_Q else actions,
-            ),
-            config.average_steps,
-        )
+            ) if config.trace_decay else None,
+            self._reference(),
+            self._risk,
+        )  # fmt: skip
+        self._loops = motion_worlds.loops(learner)
         self._warned = False
         self._hooks = TileHooks(self)
         self._motion: tuple[MotionWorld, MotionPlace] | None = None
         if (motion := self._opened.motion) is not None:
             self._motion = as_compiled(motion), motion_place(motion)
-            motion_worlds.begin_motion(
-                learner, config.kernel, self._motion[0], self._run, self._motion[1], self._generator
-            )
+            self._begin_motion()
+
+    def _begin_motion(self) -> None:
+        """Start the world of motion, and stand there."""
+        assert self._motion is not None
+        run = self._run
+        self._loops.begin_motion(
+            self.config.kernel, *self._motion, self._generator, run.weights, run.rewards, run.work, run.tiling, run.optimism,
+            run.traces,
+        )  # fmt: skip
 
     @property
     def tiles(self) -> TileCoder:
@@ -126,16 +133,16 @@ class TileAgent(Agent):
 
     def _advance(self, num_steps: int) -> None:
         if self._motion is None:
-            announce(motion_worlds.LEARN_IN_A_LOOP[self._learner_number])
+            announce(self._loops.learn_then_act)
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
         else:
-            learn_in_motion = motion_worlds.LEARN_IN_MOTION[self._learner_number]
+            learn_in_motion = self._loops.learn_in_motion
             announce(learn_in_motion)
             world, place = self._motion
             if self._opened.motion is not None and self._opened.motion.replaces_gymnasium:
                 say_compiled(self._opened.motion.name)
             learn_in_motion(
-                self.config.kernel, world, self._ends, self._behaviour, self._run,
+                self.config.kernel, world, self._ends, self._behaviour, *self._run,
                 self._record, self._generator, place, self.steps, num_steps,
             )  # fmt: skip
             self.steps += num_steps
@@ -152,23 +159,21 @@ class TileAgent(Agent):
     ) -> Evaluation | None:
         if self._motion is None or self._opened.motion is None:
             return None
-        announce(motion_worlds.follow_in_motion)
-        weights, room = self._run.weights, self._run.room
-        apart = self._run._replace(  # what looking writes to must not be the learner's own
-            weights=weights._replace(
-                active=weights.active.copy(),
-                numbers=weights.numbers.copy(),
-                scores=weights.scores.copy(),
-                appeal=weights.appeal.copy(),
-            ),
-            room=room._replace(chances=room.chances.copy()),
+        follow_in_motion = self._loops.follow_in_motion
+        announce(follow_in_motion)
+        run = self._run  # what looking writes to must not be the learner's own
+        weights = run.weights._replace(
+            active=run.weights.active.copy(), numbers=run.weights.numbers.copy(), scores=run.weights.scores.copy()
         )
+        room = run.room._replace(chances=run.room.chances.copy())
+        optimism = run.optimism and run.optimism._replace(appeal=run.optimism.appeal.copy())
         returns = np.zeros(min(num_steps, KEPT_REWARDS))
         total, episodes, place = np.zeros(1), np.zeros(1, np.int64), motion_place(self._opened.motion)
         for begin, end in stretches(num_steps):
-            motion_worlds.follow_in_motion(
-                self._learner_number, self.config.kernel, self._motion[0], self._ends, self._behaviour_now(),
-                apart, generator, picker, place, begin, end, num_steps, deterministic, total, episodes, kept, returns,
+            follow_in_motion(
+                self.config.kernel, self._motion[0], self._ends, self._behaviour_now(), weights, run.rewards, run.work,
+                run.tiling, room, optimism, generator, picker, place, begin, end, num_steps, deterministic, total, episodes, kept,
+                returns,
             )  # fmt: skip
         return Evaluation.of_kept(float(total[0]), kept, returns[: episodes[0]].copy(), num_steps)
 
@@ -196,9 +201,9 @@ class TileAgent(Agent):
         """How actions are chosen at this step: ε may fall."""
         return self._behaviour._replace(epsilon=float(motion_worlds.epsilon_now(self._behaviour, self.steps)))
 
-    def _reference(self) -> linear.Reference:
+    def _reference(self) -> linear.Reference | None:
         """What `rvi` reads its average from; the other rules have none."""
-        return linear.no_reference(self.config.tilings)
+        return None
 
     def _features(self) -> tuple[TileCoder, Numbering]:
         config, absent, env = self.config, self._opened.absent, self._opened.env
@@ -239,7 +244,9 @@ class TileAgent(Agent):
 
     def _arrays(self) -> storage.Arrays:
         learnt = flatten("weights", self._run.weights)
-        if self._run.traces.decay:
+        if self._run.optimism:
+            learnt |= {"weights.novelty": self._run.optimism.novelty, "weights.appeal": self._run.optimism.appeal}
+        if self._run.traces:
             learnt |= {f"traces.{name}": getattr(self._run.traces, name) for name in SAVED}
         if self._motion is None:
             return learnt
@@ -255,11 +262,14 @@ class TileAgent(Agent):
         super()._restore(arrays, metadata)
         fill("weights", self._run.weights, arrays)
         within("active features", self._run.weights.active, self.tiles.num_features)
-        if self._run.traces.decay:
-            self._restore_traces(arrays)
+        if self._run.optimism:
+            put("weights.novelty", self._run.optimism.novelty, arrays)
+            put("weights.appeal", self._run.optimism.appeal, arrays)
+        if self._run.traces:
+            self._restore_traces(self._run.traces, arrays)
         if self._motion is None:
             return
-        world, place = self._motion
+        place = self._motion[1]
         saved_in = metadata["world"].get("spaces", {}).get("compiled_world", self.compiled_world)
         if under("place.", arrays) and saved_in == self.compiled_world:
             fill("place", place, arrays)
@@ -268,12 +278,9 @@ class TileAgent(Agent):
             self._restore_physics(arrays, metadata)
             within("chosen action", place.counters[motion_worlds.CHOSEN :], self._actions.count, least=NO_ACTION)
         else:  # saved in a plain loop or in another world: this one starts anew
-            motion_worlds.begin_motion(
-                self._learner_number, self.config.kernel, world, self._run, place, self._generator
-            )
+            self._begin_motion()
 
-    def _restore_traces(self, arrays: storage.Arrays) -> None:
-        traces = self._run.traces
+    def _restore_traces(self, traces: Traces, arrays: storage.Arrays) -> None:
         for name in SAVED:
             put(f"traces.{name}", getattr(traces, name), arrays)
         within("features of the last steps", traces.active, self.tiles.num_features)
@@ -319,14 +326,11 @@ class TileHooks(AgentHooks):
     def act(self, point: Floats) -> Any:
         """An action for the world, drawn from the policy."""
         agent = self._agent
-        chosen = motion_worlds.enter_then_act(
-            agent._learner_number,
-            agent.config.kernel,
-            agent._behaviour_now(),
-            agent._run,
-            agent._generator,
-            point,
-        )
+        run = agent._run
+        chosen = agent._loops.enter_then_act(
+            agent.config.kernel, agent._behaviour_now(), run.weights, run.rewards, run.work, run.tiling, run.room, run.optimism,
+            run.traces, agent._generator, point,
+        )  # fmt: skip
         return agent._actions.point(int(chosen))
 
     def learn_then_act(
@@ -334,10 +338,9 @@ class TileHooks(AgentHooks):
     ) -> Any:
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
         agent = self._agent
-        chosen = motion_worlds.learn_on_tiles_then_act(
-            agent._learner_number, agent.config.kernel, agent._behaviour_now(), agent._run, agent._record,
-            agent._generator, agent.steps, agent._actions.one(action), reward, next_point, masked,
-            resume is not next_point, resume,
+        chosen = agent._loops.learn_then_act(
+            agent.config.kernel, agent._behaviour_now(), *agent._run, agent._record, agent._generator, agent.steps,
+            agent._actions.one(action), reward, next_point, masked, resume is not next_point, resume,
         )  # fmt: skip
         agent.steps += 1
         return agent._actions.point(int(chosen))

@@ -14,6 +14,7 @@ from perstep.agents.worlds import Absent
 from perstep.config import ActorCriticConfig, TileQConfig, naming
 from perstep.interaction.behaviour import Behaviour
 from perstep.policies import BOOTSTRAPS, GREEDY, softmax
+from perstep.rules import mean_of_last_axis
 
 if TYPE_CHECKING:
     from perstep.agents.worlds import World
@@ -34,7 +35,7 @@ class ActorCritic(TileAgent):
 
     def state_value(self, observation: Any) -> float:
         """v(s), the differential value of a state; for d3 the mean of its quantiles."""
-        return float(self.config.rule_row.values(self._at(observation, self._run.weights.critic[0])))
+        return float(mean_of_last_axis(self._at(observation, self._run.weights.critic[0])))
 
     def return_quantiles(self, observation: Any) -> Floats:
         """Ω(s), the quantiles of the differential return from a state, (n,); only for rules that learn them."""
@@ -75,7 +76,7 @@ class TileQ(TileAgent):
 
     def action_values(self, observation: Any) -> Floats:
         """q(s, ·), (A,)."""
-        return np.asarray(self.config.rule_row.values(self._numbers(observation)))
+        return np.asarray(mean_of_last_axis(self._numbers(observation)))
 
     def return_quantiles(self, observation: Any, action: Any) -> Floats:
         """Ω(s, a), the quantiles of the return, (n,); only for rules that learn them."""
@@ -91,10 +92,11 @@ class TileQ(TileAgent):
 
     def _appeal(self, observation: Any) -> Floats:
         """What actions are chosen by, (A,): their values, and with optimism what else they may hold."""
-        scores, appeal = self.action_values(observation), self._run.room.appeal.copy()
-        if not self._run.optimism:
+        scores, run = self.action_values(observation), self._run
+        if run.optimism is None:
             return scores
-        linear.weigh_actions(self._run, self.tiles.active(self._read(observation)), scores, appeal)
+        appeal, active = np.zeros(scores.size), self.tiles.active(self._read(observation))
+        linear.weigh_actions(self.config.kernel, run.optimism, run.rewards, run.work, active, scores, appeal)
         return appeal
 
     def _numbers(self, observation: Any) -> Floats:
@@ -105,12 +107,13 @@ class TileQ(TileAgent):
     def _snapshot(self) -> Snapshot:
         return Snapshot(self.steps, self.average_reward, self.reward_quantiles, self._run.weights.critic.copy())
 
-    def _reference(self) -> linear.Reference:
+    def _reference(self) -> linear.Reference | None:
         if not self.config.rule_row.average_is_read_from_values:
             return super()._reference()
         self._rewards.theta[0] = self.config.initial_value  # f(Q) of equal values, whatever f
         if isinstance(self.config.reference, str):
-            return super()._reference()._replace(kind=np.array([rules.REFERENCES.index(self.config.reference), 0]))
+            kind = rules.REFERENCES.index(self.config.reference)
+            return linear.Reference(np.array([kind, 0]), np.zeros(self.config.tilings, np.int64))
         observation, action = self.config.reference
         with naming("reference"):
             point = np.array(observation, np.float64)

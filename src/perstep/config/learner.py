@@ -15,6 +15,7 @@ from perstep.masses import FEWEST_ATOMS
 from perstep.policies import BOOTSTRAPS
 from perstep.rules import RULES, Rule, Schedule, Workspace, workspace
 from perstep.schedules import Decay, as_decay
+from perstep.units import Scale
 
 AUTO = "auto"
 
@@ -234,7 +235,10 @@ class LearnerConfig(AgentConfig):
     @property
     def kernel(self) -> int:
         """The number of the compiled rule."""
-        return self.rule_row.number_with(self.return_mean, self.horizon)
+        huber = getattr(self, "huber", 0.0)
+        return self.rule_row.number_with(
+            self.return_mean, self.horizon, huber, self.centered, self.average_follows_rewards
+        )
 
     @property
     def target_from_quantiles(self) -> bool:
@@ -297,11 +301,14 @@ class LearnerConfig(AgentConfig):
             theta.scale if self.reward_decay is not None else eta * as_decay(self.step_size).scale,
             theta.power,
             offset,
-            theta_by_visits=self.average_moves_with_value,
             value_delay=alpha.delay,
             theta_delay=theta.delay,
-            scale_free=self.scale_free,
         )
+
+    @property
+    def scale(self) -> Scale | None:
+        """How the units of the rewards seen are taken; None where all units are 1."""
+        return Scale() if self.scale_free else None
 
     @property
     def workspace(self) -> Workspace:
@@ -310,11 +317,9 @@ class LearnerConfig(AgentConfig):
             self.value_size,
             getattr(self, "huber", 0.0),
             self.discount,
-            self.centered,
-            stops=self.termination == "stop" and self.centered,
-            follows_rewards=self.average_follows_rewards,
-            horizon=self.horizon,
-            num_active=getattr(self, "tilings", 1),
+            self.horizon,
+            getattr(self, "tilings", 1),
+            1.0 - self.discount if self.termination == "stop" and self.centered else math.inf,
         )
 
     @classmethod

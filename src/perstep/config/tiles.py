@@ -99,13 +99,14 @@ class TileConfig(ApproximateConfig):
         return settings
 
     @property
-    def average_steps(self) -> AverageSteps:
-        """The step of an R̄ beside θ, as numbers for compiled code; none where R̄ neither is free nor follows the rewards."""
+    def average_steps(self) -> AverageSteps | None:
+        """The steps of an R̄ beside θ, as numbers for compiled code; None where R̄ neither is free nor follows the rewards."""
         step = self.average_step_size
         if step is None or not (self._average_is_free or self.average_follows_rewards):
-            return AverageSteps()
-        decay, alone = as_decay(step), not self.rule_row.has_reward_quantiles
-        return AverageSteps(decay.scale, decay.power, decay.delay, alone, self.average_follows_rewards)
+            return None
+        decay = as_decay(step)
+        by_reward = decay.scale if self.average_follows_rewards else 0.0
+        return AverageSteps(decay.scale - by_reward, by_reward, decay.power, decay.delay)
 
     @property
     def value_decay(self) -> Decay:

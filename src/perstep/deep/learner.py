@@ -26,7 +26,7 @@ from perstep.deep.observations import Observations
 from perstep.deep.replay import LONGEST, Batch
 from perstep.deep.risk_heads import RiskHeads
 from perstep.quantiles import levels
-from perstep.rules import RewardEstimate, Steps
+from perstep.rules import RewardEstimate, Steps, mean_of_last_axis
 from perstep.schedules import step_size
 from perstep.system.memory import keep_freed_memory
 from perstep.units import return_unit, reward_unit
@@ -72,17 +72,16 @@ class NetworkLearner(ABC):
             list(self.online.parameters()),
             list(self.target.parameters()),
         )
-        self._loss = losses.LOSSES[config.rule]
         tau = torch.tensor(levels(config.value_size), dtype=torch.float32, device=self.device)
-        stops = config.termination == "stop" and config.centered
+        work = config.workspace
         self._settings = losses.Settings(
+            config.kernel,
             config.huber,
             config.reward_tracking,
             tau,
             config.discount,
-            config.centered,
-            stops,
-            config.workspace.horizon_factor,
+            work.horizon_factor,
+            work.end_divisor,
         )
         self._rows = torch.arange(config.batch_size, device=self.device)
         self._forward: Any = torch.compile(self.online) if config.compile else self.online.forward
@@ -107,7 +106,7 @@ class NetworkLearner(ABC):
 
     def scores(self, observations: NDArray[Any]) -> NDArray[np.float64]:
         """What the rule reads from the values of all actions for a batch of kept observations, (B, A)."""
-        return np.asarray(self.config.rule_row.values(self.values(observations)))
+        return np.asarray(mean_of_last_axis(self.values(observations)))
 
     def weights(self) -> NDArray[np.float64]:
         """All weights of the network in a row."""
@@ -156,7 +155,7 @@ class NetworkLearner(ABC):
         steps = self._steps(float(reward_unit(rewards.units)) if self.config.scale_free else 1.0)
         look = self._look(batch, losses.value_after_end(rewards, steps, self._settings))
         if self.heads is None:
-            loss, _ = self._loss(rewards, batch.reward, look, steps, self._settings)
+            loss, _ = losses.loss(rewards, batch.reward, look, steps, self._settings)
         else:
             loss = self.heads.loss(batch.reward, look, self.unit, self.config.huber)
         value = float(loss.detach())
@@ -198,7 +197,9 @@ class NetworkLearner(ABC):
 
     def _steps(self, unit: float = 1.0) -> Steps:
         alpha, theta = self._ratio * self.config.value_decay(self.updates), self.config.schedule()
-        alpha_theta = float(step_size(theta.theta_scale, theta.theta_power, theta.theta_delay, self.updates))
+        alpha_theta = 0.0  # where θ follows the stream of rewards
+        if self.config.reward_tracking != "stream":
+            alpha_theta = float(step_size(theta.theta_scale, theta.theta_power, theta.theta_delay, self.updates))
         return Steps(alpha, alpha_theta, theta.offset_ratio * alpha, unit, self.unit)
 
     def _read(self, kept: NDArray[Any]) -> torch.Tensor:

@@ -1,11 +1,12 @@
-"""The rules of rules.py again, as losses of a minibatch, in the order of the listings (Alg. 6, 10, 13).
+"""The loss of a minibatch, for every rule of rules.py, in the order of the listings (Alg. 6, 10, 13).
 
-A rule sees, for each sample, two vectors: the estimate (n numbers for S and A) and the bootstrap (n numbers for S′). It moves
-the reward estimate and returns the loss, whose slope on the estimate is minus the pull that rules.py writes, and δ.
+It sees, for each sample, two vectors: the estimate (n numbers for S and A) and the bootstrap (n numbers for S′). The rule moves
+the reward estimate. The slope of the loss on the estimate is minus the pull that rules.py writes.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -14,24 +15,37 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from perstep.compiled import compiled
-from perstep.quantiles import SHAPE_STEP, huber_pulls, mean, track, track_share
-from perstep.rules import RewardEstimate, Steps
+from perstep.quantiles import SHAPE_STEP, huber_pulls, mean
+from perstep.rules import (
+    SCALAR,
+    UNCENTERED,
+    VALUE,
+    WITH_HORIZON,
+    RewardEstimate,
+    Steps,
+    average_reward,
+    follow,
+    mean_of_last_axis,
+    move_theta_by_batch,
+)
 
 Floats = NDArray[np.float64]
 
-REWARD_TRACKING = ("per-sample", "batch-mean")  # by minibatches; "stream" is the third way
+REWARD_TRACKING = ("per-sample", "batch-mean")  # by minibatches; of a "stream" the step of θ here is 0
 
 
 class Settings(NamedTuple):
     """What is the same for all minibatches."""
 
+    rule: int
     huber: float  # λ
     reward_tracking: str
     tau: torch.Tensor  # (n,)
     discount: float = 1.0  # γ
-    centered: bool = True  # whether R̄ is subtracted from the rewards
-    stops: bool = False  # whether rewards stop at a masked end: the value after it is then −R̄/(1 − γ)
-    horizon_factor: float = 0.0  # g of return quantiles with a horizon; 0 without one
+    horizon_factor: float = 0.0  # g of return quantiles with a horizon
+    end_divisor: float = (
+        math.inf
+    )  # the value after a masked end is −R̄ divided by it: 1 − γ where rewards stop there, else ∞
 
 
 class Look(NamedTuple):
@@ -50,62 +64,48 @@ class Loss(NamedTuple):
     delta: torch.Tensor  # (B,) δ, without slope
 
 
-def differential(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
-    """Alg. 13: δ with the old R̄; the δ nearest zero moves R̄, for stability; smooth L1. Without centering, R̄ is the running
-    mean of the rewards."""
-    delta = td_error(rewards, reward, look, steps, settings)
-    known = delta.detach()
-    if settings.reward_tracking != "stream":
-        smallest = steps.value_unit * float(known[known.abs().argmin()])
-        rewards.theta[0] += steps.theta * (smallest if settings.centered else float(reward.mean()) - rewards.theta[0])
-    return Loss(smooth_l1(delta, settings.huber), known)
+def loss(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
+    """Alg. 6, 10 and 13, and every other rule: θ, which gives R̄; δ with this R̄; what R̄ follows; the loss of the values.
 
-
-def d2(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
-    """Alg. 6: θ, then R̄, then δ with the new R̄; smooth L1. The offset is ours (docs/decisions/0001-learned-offset.md).
-
-    The δ of the offset takes the value of S′ from the online network. A target network follows a drift of Q at a distance that
-    compensates for a wrong R̄, so that its δ is zero while Q goes on drifting (docs/learners/deep-q.md).
+    θ and R̄ are moved by the functions that tables and tiles use. The rule says which loss the distance from estimate to target has.
     """
-    track_rewards(rewards, reward, steps, settings.reward_tracking)
-    delta = td_error(rewards, reward, look, steps, settings)
-    move_offset(rewards, delta.detach(), look, steps, settings)
-    return Loss(smooth_l1(delta, settings.huber), delta.detach())
+    rule = settings.rule
+    if rule not in SCALAR:
+        batch = np.array([reward.mean()]) if settings.reward_tracking == "batch-mean" else reward
+        move_theta_by_batch(rewards, batch, steps.theta * steps.reward_unit)
+    average = average_reward(rule, rewards)
+    targets = surplus(average, reward, look, steps, settings)[:, None] + discounted(
+        look.bootstrap, look, settings
+    )  # (B, n)
+    delta = mean_of_last_axis(targets) - mean_of_last_axis(look.estimate)  # (B,)
+    follow(
+        rule, rewards, average, float(reward.mean()), steps.value_unit * error(delta.detach(), look, settings), steps
+    )
+    if rule in WITH_HORIZON:
+        return Loss(smooth_l1(delta, settings.huber) + around_the_mean(delta.detach(), look, settings), delta.detach())
+    if rule in SCALAR or rule in VALUE:
+        return Loss(smooth_l1(delta, settings.huber), delta.detach())
+    return Loss(quantile_huber(targets, look.estimate, settings.tau, settings.huber), delta.detach())
 
 
-def d3(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> Loss:
-    """Alg. 10: θ, then R̄, then the quantile Huber loss of every Ω_j against every Ω_k of S′. With a horizon, which is ours: the
-    loss of d2 for the mean of Ω, and half of the squared pulls on what is around the mean."""
-    track_rewards(rewards, reward, steps, settings.reward_tracking)
-    here = surplus(rewards, reward, look, steps, settings)
-    if settings.horizon_factor > 0.0:
-        error = here + discounted(look.bootstrap, look, settings).mean(1) - look.estimate.mean(1)
-        pulls = horizon_pulls(error.detach(), look, settings)
-        around = 0.5 * (look.estimate - look.estimate.detach() - pulls).square().mean()
-        move_offset(rewards, error.detach(), look, steps, settings)
-        return Loss(smooth_l1(error, settings.huber) + around, error.detach())
-    targets = here[:, None] + discounted(look.bootstrap, look, settings)  # (B, n)
-    loss = quantile_huber(targets, look.estimate, settings.tau, settings.huber)
-    delta = targets.mean(1) - look.estimate.detach().mean(1)
-    move_offset(rewards, delta, look, steps, settings)
-    return Loss(loss, delta)
+def error(delta: torch.Tensor, look: Look, settings: Settings) -> float:
+    """The δ of a batch that R̄ follows: of `differential` the one nearest zero, for stability (Alg. 13). Of the other rules, whose
+    offset is ours (docs/decisions/0001-learned-offset.md), the mean, with the value of S′ by the online network.
+
+    A target network follows a drift of Q at a distance that compensates for a wrong R̄, so that its δ is zero while Q goes on
+    drifting (docs/learners/deep-q.md).
+    """
+    if settings.rule in SCALAR:
+        return float(delta[delta.abs().argmin()])
+    if look.fresh is None:
+        return 0.0
+    return float((delta + discounted(look.fresh - look.bootstrap, look, settings).mean(1)).mean())
 
 
-LOSSES = {"differential": differential, "d2": d2, "d3": d3, "categorical": d2}
-"""Rule → its loss. That of `categorical` is d2's: its masses follow the stream of rewards, not minibatches."""
-
-
-def move_offset(rewards: RewardEstimate, delta: torch.Tensor, look: Look, steps: Steps, settings: Settings) -> None:
-    """The learned offset, if there is one: by the mean δ of the batch with the value of S′ by the online network."""
-    if look.fresh is not None:
-        fresh = delta + discounted(look.fresh - look.bootstrap, look, settings).mean(1)
-        rewards.offset[0] += steps.offset * steps.value_unit * float(fresh.mean())
-
-
-def td_error(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
-    """δ = R − R̄ + γ q(S′, a*) − q(S, A) of values with one number, in their unit, (B,)."""
-    ahead = discounted(look.bootstrap, look, settings)
-    return surplus(rewards, reward, look, steps, settings) + ahead[:, 0] - look.estimate[:, 0]
+def around_the_mean(delta: torch.Tensor, look: Look, settings: Settings) -> torch.Tensor:
+    """With a horizon: half of the squared pulls on what is around the mean of Ω, which moves by δ as the value of d2 does."""
+    pulls = horizon_pulls(delta, look, settings)
+    return 0.5 * (look.estimate - look.estimate.detach() - pulls).square().mean()
 
 
 def discounted(bootstrap: torch.Tensor, look: Look, settings: Settings) -> torch.Tensor:
@@ -116,16 +116,6 @@ def discounted(bootstrap: torch.Tensor, look: Look, settings: Settings) -> torch
         return settings.discount * bootstrap
     factor = torch.from_numpy(settings.discount**look.length).to(bootstrap.device, bootstrap.dtype)
     return factor[:, None] * bootstrap
-
-
-def track_rewards(rewards: RewardEstimate, reward: Floats, steps: Steps, reward_tracking: str) -> None:
-    """Move θ by the mean reward of the batch, as in the paper (θ then holds quantiles of batch means), or by every reward; not
-    here if it moves with the stream of rewards."""
-    step = steps.theta * steps.reward_unit
-    if reward_tracking == "batch-mean":
-        track(rewards.theta, rewards.tau, float(reward.mean()), step)
-    elif reward_tracking == "per-sample":
-        track_share(rewards.theta, rewards.tau, reward, step)
 
 
 def smooth_l1(delta: torch.Tensor, huber: float) -> torch.Tensor:
@@ -228,25 +218,17 @@ def quantile_huber_batch(
     return mean(totals) / targets.shape[0]
 
 
-def surplus(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
-    """R − R̄ with the current R̄, in the unit of values, (B,); R itself where rewards are not centered. Over k steps R is
-    Σ γ^i R_i, and Σ γ^i R̄ is subtracted."""
-    average = average_reward(rewards) if settings.centered else 0.0
+def surplus(average: float, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
+    """R − R̄, in the unit of values, (B,); R itself where rewards are not centered. Over k steps R is Σ γ^i R_i, and Σ γ^i R̄ is
+    subtracted."""
     times: Any = 1.0
     if look.length is not None:
         gamma = settings.discount
         times = look.length if gamma == 1.0 else (1.0 - gamma**look.length) / (1.0 - gamma)
-    like = look.estimate
-    return torch.from_numpy((reward - times * average) / steps.value_unit).to(like.device, like.dtype)
-
-
-def average_reward(rewards: RewardEstimate) -> float:
-    """R̄ = (1/m) Σ θ_i + b."""
-    return float(mean(rewards.theta)) + float(rewards.offset[0])
+    like, subtracted = look.estimate, 0.0 if settings.rule in UNCENTERED else average
+    return torch.from_numpy((reward - times * subtracted) / steps.value_unit).to(like.device, like.dtype)
 
 
 def value_after_end(rewards: RewardEstimate, steps: Steps, settings: Settings) -> float:
     """The bootstrap of a masked end: 0, or Σ γ^k (0 − R̄) where rewards stop there, in the unit of values."""
-    if not settings.stops:
-        return 0.0
-    return -average_reward(rewards) / (1.0 - settings.discount) / steps.value_unit
+    return -average_reward(settings.rule, rewards) / settings.end_divisor / steps.value_unit

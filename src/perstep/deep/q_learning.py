@@ -9,6 +9,7 @@ import torch
 from perstep.deep.learner import NetworkLearner
 from perstep.deep.losses import Look
 from perstep.deep.replay import Batch
+from perstep.rules import mean_of_last_axis
 
 
 @final
@@ -33,4 +34,4 @@ class DeepQLearner(NetworkLearner):
         """The numbers of the first of the best actions, (B, A, n) → (B, n). Every head of a scan has its own best action."""
         if self.heads is not None:
             return values.gather(1, judged_by.argmax(1, keepdim=True))[:, 0]
-        return values[self._rows, self.config.rule_row.values(judged_by).argmax(1)]
+        return values[self._rows, mean_of_last_axis(judged_by).argmax(1)]

@@ -5,55 +5,66 @@ A replay holds rewards of older policies, so that minibatches tell about the pas
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perstep.compiled import compiled
 from perstep.config import DeepQConfig
-from perstep.quantiles import mean, track_evenly
-from perstep.rules import Schedule, average_reward, follow_masses, look_at
+from perstep.rules import (
+    SCALAR,
+    AverageSteps,
+    RewardEstimate,
+    Schedule,
+    Steps,
+    average_reward,
+    center,
+    look_at,
+    track_beside,
+    track_rewards,
+)
 from perstep.schedules import as_decay, step_size
-from perstep.units import reward_unit
+from perstep.units import Scale, reward_unit
+
+FASTEST = 25.0  # the largest step of an extreme quantile, in steps of the median
 
 
 class Stream(NamedTuple):
-    """What every reward does to the reward estimate when it is earned, as numbers for compiled code."""
+    """What every reward does to the reward estimate when it is earned, as `take_in` takes it; None for what it does not do."""
 
-    schedule: Schedule
-    theta: tuple[float, float, float]  # scale, power and delay of α_θ
-    average: tuple[float, float, float]  # the same of the step of R̄
-    tracks: bool  # whether θ and R̄ follow the stream; otherwise minibatches move them
-    has_average: bool  # whether R̄ of a rule with reward quantiles has a step of its own
-    has_masses: bool  # whether the reward quantiles are read from masses on a grid
+    scale: Scale | None
+    schedule: Schedule | None  # None: minibatches move θ and R̄
+    average: AverageSteps | None  # of an R̄ that θ stands beside
     after_end: float  # the value after an end, in R̄
 
     @classmethod
     def of(cls, config: DeepQConfig) -> Stream:
         """From the settings of an agent."""
-        schedule, step = config.schedule(), config.average_step_size
-        theta = schedule.theta_scale, schedule.theta_power, schedule.theta_delay
-        average = theta if step is None else dataclasses.astuple(as_decay(step))
-        tracks, stops = config.reward_tracking == "stream", config.termination == "stop" and config.centered
-        after_end = -1.0 / (1.0 - config.discount) if stops else 0.0
-        return cls(schedule, theta, average, tracks, step is not None, config.rule_row.has_reward_masses, after_end)
+        schedule = config.schedule() if config.reward_tracking == "stream" else None
+        average = None
+        if config.average_step_size is not None:
+            step = as_decay(config.average_step_size)
+            average = AverageSteps(0.0, step.scale, step.power, step.delay)
+        stops = config.termination == "stop" and config.centered
+        return cls(config.scale, schedule, average, -1.0 / (1.0 - config.discount) if stops else 0.0)
 
 
 @compiled
-def take_in(rewards: Any, stream: Any, reward: Any, ended: Any, clock: Any) -> None:
-    """Let one reward of the stream move the units, θ and R̄. The offset of θ is what makes R̄ the running mean of the rewards."""
-    look_at(rewards, stream.schedule, reward, ended, stream.after_end * average_reward(rewards), True)
-    if not stream.tracks:
-        return
-    average = average_reward(rewards)
-    average += step_size(stream.average[0], stream.average[1], stream.average[2], clock) * (reward - average)
-    if rewards.theta.shape[0] == 1:
-        rewards.theta[0] = average
-        return
-    unit = reward_unit(rewards.units) if stream.schedule.scale_free else 1.0
-    step = step_size(stream.theta[0], stream.theta[1], stream.theta[2], clock)
-    if stream.has_masses:
-        follow_masses(rewards, reward, step)
-    else:
-        track_evenly(rewards.theta, rewards.tau, reward, step * unit)
-    if stream.has_average:
-        rewards.offset[0] = average - mean(rewards.theta)
+def take_in(
+    rule: int, rewards: RewardEstimate, scale: Scale | None, schedule: Schedule | None, average: AverageSteps | None,
+    after_end: float, reward: float, ended: bool, clock: int,
+) -> None:  # fmt: skip
+    """Let one reward of the stream move the units, θ and R̄, which moves with θ or follows the rewards by steps of its own."""
+    look_at(scale, rewards, reward, ended, after_end * average_reward(rule, rewards), True)
+    if schedule is not None:
+        unit = 1.0 if scale is None else reward_unit(rewards.units)
+        step = step_size(schedule.theta_scale, schedule.theta_power, schedule.theta_delay, clock)
+        steps, before = Steps(0.0, step, 0.0, unit, 1.0, 0.0), average_reward(rule, rewards)
+        if average is not None:
+            step = step_size(average.reward_scale, average.power, average.delay, clock)
+        now = before + step * (reward - before)
+        if rule in SCALAR:
+            rewards.theta[0] = now
+        elif average is None:
+            track_rewards(rule, rewards, reward, steps, FASTEST)
+        else:
+            track_beside(rule, rewards, reward, steps, FASTEST)
+            rewards.offset[0] = now - center(rule, rewards.theta)

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perstep import tabular
 from perstep.compiled import compiled, copied, inlined
-from perstep.environments.finite_world import start, step
-from perstep.interaction.behaviour import NO_ACTION
+from perstep.environments.finite_world import FiniteWorld, start, step
+from perstep.interaction.behaviour import NO_ACTION, Behaviour
 from perstep.interaction.sampling import keep
 from perstep.policies import SAMPLED, epsilon_greedy
-from perstep.randomness import draw
-from perstep.recording import note
-from perstep.risk import careful_reward
+from perstep.randomness import Generator, draw
+from perstep.recording import Record, note
+from perstep.risk import Risk, careful_reward
+from perstep.rules import D2, FUNCTIONS, RewardEstimate, Schedule, Workspace, d2, look_at, steps_now
 from perstep.schedules import step_size
+from perstep.tabular import ANY_Q, RISK_Q, TD, Q, Table
+from perstep.units import Scale
 
 
 @inlined
-def act(learner: Any, behaviour: Any, run: Any, state: Any, generator: Any) -> Any:
+def act(learner: int, behaviour: Behaviour, table: Table, state: int, generator: Generator) -> int:
     """`A ← action given by π for S`."""
-    if learner == tabular.TD:
+    if learner == TD:
         return draw(behaviour.policy[state], generator)
-    return epsilon_greedy(run.table.scores[state], epsilon_at(behaviour, run.table.visits[state]), generator)
+    return epsilon_greedy(table.scores[state], epsilon_at(behaviour, table.visits[state]), generator)
 
 
 @inlined
-def epsilon_at(behaviour: Any, visits: Any) -> Any:
+def epsilon_at(behaviour: Behaviour, visits: NDArray[np.int64]) -> float:
     """ε in a state whose actions have these visits."""
     if behaviour.epsilon_power == 0.0:
         return behaviour.epsilon
@@ -41,83 +46,115 @@ def epsilon_at(behaviour: Any, visits: Any) -> Any:
 
 
 @inlined
-def after_td(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
-             reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
+def after_td(
+    apply: Callable[..., float], rule: int, behaviour: Behaviour, table: Table, rewards: RewardEstimate, work: Workspace,
+    schedule: Schedule, scale: Scale | None, reference: NDArray[np.int64] | None, risk: Risk | None, record: Record,
+    generator: Generator, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
+) -> int:  # fmt: skip
     """Prediction."""
-    tabular.td_learning(rule, run, clock, state, reward, next_state, masked)
-    note(record, reward, run.rewards)
+    tabular.td_learning(apply, rule, table, rewards, work, schedule, scale, clock, state, reward, next_state, masked)
+    note(rule, record, reward, rewards)
     return NO_ACTION
 
 
 @inlined
-def after_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
-            reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
-    """Q-learning, also with a target for a risk level."""
-    felt = reward
-    if run.risk.level < 1.0:
-        felt = careful_reward(run.risk, run.schedule, run.work, reward, clock, masked)
-    tabular.q_learning(rule, run, clock, state, action, felt, next_state, masked)
-    note(record, reward, run.risk.rewards)
+def after_q(
+    apply: Callable[..., float], rule: int, behaviour: Behaviour, table: Table, rewards: RewardEstimate, work: Workspace,
+    schedule: Schedule, scale: Scale | None, reference: NDArray[np.int64] | None, risk: Risk | None, record: Record,
+    generator: Generator, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
+) -> int:  # fmt: skip
+    """Q-learning."""
+    tabular.q_learning(
+        apply, rule, table, rewards, work, schedule, scale, clock, state, action, reward, next_state, masked
+    )
+    note(rule, record, reward, rewards)
     return NO_ACTION
 
 
 @inlined
-def after_any_q(rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, state: Any, action: Any,
-                reward: Any, next_state: Any, masked: Any) -> Any:  # fmt: skip
+def after_risk_q(
+    apply: Callable[..., float], rule: int, behaviour: Behaviour, table: Table, rewards: RewardEstimate, work: Workspace,
+    schedule: Schedule, scale: Scale | None, reference: NDArray[np.int64] | None, risk: Risk, record: Record,
+    generator: Generator, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
+) -> int:  # fmt: skip
+    """Q-learning with a target for a risk level."""
+    look_at(scale, risk.rewards, reward, masked, 0.0, False)
+    felt = careful_reward(rule, risk, reward, steps_now(rule, scale, schedule, risk.rewards.units, clock, clock))
+    tabular.q_learning(
+        apply, rule, table, rewards, work, schedule, scale, clock, state, action, felt, next_state, masked
+    )
+    note(rule, record, reward, risk.rewards)
+    return NO_ACTION
+
+
+@inlined
+def after_any_q(
+    apply: Callable[..., float], rule: int, behaviour: Behaviour, table: Table, rewards: RewardEstimate, work: Workspace,
+    schedule: Schedule, scale: Scale | None, reference: NDArray[np.int64] | None, risk: Risk | None, record: Record,
+    generator: Generator, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
+) -> int:  # fmt: skip
     """Q with any bootstrap, and with the average of `rvi`."""
     following = NO_ACTION
     if behaviour.bootstrap == SAMPLED:  # before the values move
-        following = act(tabular.ANY_Q, behaviour, run, next_state, generator)
-    tabular.any_q_learning(rule, run, clock, state, action, reward, next_state, masked, behaviour.bootstrap,
-                           max(following, 0), epsilon_at(behaviour, run.table.visits[next_state]))  # fmt: skip
-    note(record, reward, run.rewards)
+        following = act(ANY_Q, behaviour, table, next_state, generator)
+    epsilon = epsilon_at(behaviour, table.visits[next_state])
+    tabular.any_q_learning(apply, rule, table, rewards, work, schedule, scale, reference, clock, state, action, reward, next_state,
+                           masked, behaviour.bootstrap, max(following, 0), epsilon)  # fmt: skip
+    note(rule, record, reward, rewards)
     return following
 
 
-LEARNER, RULE, after = (
-    tabular.Q,
-    0,
-    after_q,
-)  # in the copies of the two functions below: one learner, one rule, its transition
+# In the copies of the two functions below: one learner, its transition, one rule and its function.
+LEARNER, after, RULE, apply = Q, after_q, D2, d2
 
 
-def learn_in_mdp(world: Any, behaviour: Any, run: Any, record: Any, generator: Any, place: Any,
-                 clock: Any, num_steps: Any) -> None:  # fmt: skip
+def learn_in_mdp(
+    world: FiniteWorld, behaviour: Behaviour, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule,
+    scale: Scale | None, reference: NDArray[np.int64] | None, risk: Risk | None, record: Record, generator: Generator,
+    place: NDArray[np.int64], clock: int, num_steps: int,
+) -> None:  # fmt: skip
     """Learn for a number of steps in a finite MDP; `place` (2,), the state and the chosen action, moves along."""
     state, action = place[0], place[1]
-    masked = bool(0)  # nothing ends; as a literal, it would be a type of its own, with learners compiled for it alone
     for t in range(clock, clock + num_steps):
         if action == NO_ACTION:
-            action = act(LEARNER, behaviour, run, state, generator)
+            action = act(LEARNER, behaviour, table, state, generator)
         reward, next_state = step(world, state, action, generator)
-        action = after(RULE, behaviour, run, record, generator, t, state, action, reward, next_state, masked)
+        action = after(apply, RULE, behaviour, table, rewards, work, schedule, scale, reference, risk, record, generator, t,
+                       state, action, reward, next_state, False)  # fmt: skip
         state = next_state
     place[0], place[1] = state, action
 
 
-def learn_then_act(behaviour: Any, run: Any, record: Any, generator: Any, clock: Any,
-                   state: Any, action: Any, reward: Any, next_state: Any, masked: Any, resume_state: Any) -> Any:  # fmt: skip
+def learn_then_act(
+    behaviour: Behaviour, table: Table, rewards: RewardEstimate, work: Workspace, schedule: Schedule, scale: Scale | None,
+    reference: NDArray[np.int64] | None, risk: Risk | None, record: Record, generator: Generator, clock: int, state: int,
+    action: int, reward: float, next_state: int, masked: bool, resume_state: int,
+) -> int:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action, in one call of compiled code."""
-    following = after(RULE, behaviour, run, record, generator, clock, state, action, reward, next_state, masked)
+    following = after(apply, RULE, behaviour, table, rewards, work, schedule, scale, reference, risk, record, generator, clock,
+                      state, action, reward, next_state, masked)  # fmt: skip
     if following == NO_ACTION or resume_state != next_state:
-        following = act(LEARNER, behaviour, run, resume_state, generator)
+        following = act(LEARNER, behaviour, table, resume_state, generator)
     return following
 
 
 @functools.cache
-def loops(learner: int, rule: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def loops(learner: int, rule: int) -> tuple[Callable[..., None], Callable[..., int]]:
     """learn_in_mdp and learn_then_act, compiled with this learner and this rule alone. With a choice inside they would take several
     times as long to compile, and their steps would be slower by a third."""
-    each = {tabular.TD: after_td, tabular.Q: after_q, tabular.ANY_Q: after_any_q}[learner]
+    each = {TD: after_td, Q: after_q, ANY_Q: after_any_q, RISK_Q: after_risk_q}[learner]
     learning, acting = (
-        copied(function, LEARNER=learner, RULE=rule, after=each) for function in (learn_in_mdp, learn_then_act)
+        copied(function, LEARNER=learner, RULE=rule, after=each, apply=FUNCTIONS[rule])
+        for function in (learn_in_mdp, learn_then_act)
     )
     return learning, acting
 
 
 @compiled
-def follow_in_mdp(world: Any, policy: Any, generator: Any, picker: Any, begin: Any, end: Any, num_steps: Any, state: Any,
-                  total: Any, kept: Any) -> None:  # fmt: skip
+def follow_in_mdp(
+    world: FiniteWorld, policy: NDArray[np.float64], generator: Generator, picker: Generator, begin: int, end: int,
+    num_steps: int, state: NDArray[np.int64], total: NDArray[np.float64], kept: NDArray[np.float64],
+) -> None:  # fmt: skip
     """Follow fixed probabilities without learning, from step `begin` to `end` of `num_steps`. `state` (1,) and `total` (1,), the
     sum of all rewards, move along; as many rewards as fit are kept."""
     if begin == 0:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,16 @@ from numpy.typing import NDArray
 from perstep import linear
 from perstep.compiled import compiled, copied, inlined
 from perstep.environments import motion
-from perstep.interaction.behaviour import NO_ACTION
+from perstep.interaction.behaviour import NO_ACTION, Behaviour, Ends
 from perstep.interaction.sampling import keep
-from perstep.recording import note, note_end
+from perstep.linear import ACTOR_CRITIC, TILE_Q, Optimism, Reference, Room, Weights
+from perstep.randomness import Generator
+from perstep.recording import Record, note, note_end
+from perstep.risk import Risk
+from perstep.rules import AverageSteps, RewardEstimate, Schedule, Workspace
+from perstep.tiles import Tiling
+from perstep.traces import Traces
+from perstep.units import Scale
 
 Floats = NDArray[np.float64]
 
@@ -45,15 +53,8 @@ def motion_place(world: motion.Motion) -> MotionPlace:
     )
 
 
-@compiled
-def begin_motion(learner: Any, rule: Any, world: Any, run: Any, place: Any, generator: Any) -> None:
-    """Start a world of motion, and let the agent stand there."""
-    start_motion(world, place, generator)
-    linear.enter(learner, rule, run, place.observation)
-
-
 @inlined
-def start_motion(world: Any, place: Any, generator: Any) -> None:
+def start_motion(world: MotionWorld, place: MotionPlace, generator: Generator) -> None:
     """A first state and its observation."""
     motion.start(world.number, world.parameters, place.state, generator)
     motion.observe(world.number, place.state, place.observation)
@@ -62,7 +63,7 @@ def start_motion(world: Any, place: Any, generator: Any) -> None:
 
 
 @inlined
-def step_motion(world: Any, place: Any, action: Any, generator: Any) -> Any:
+def step_motion(world: MotionWorld, place: MotionPlace, action: int, generator: Generator) -> tuple[float, bool, bool]:
     """One step: (reward, whether the episode terminated, whether the time limit cut it off)."""
     reward, terminated = motion.step(world.number, world.parameters, place.state, action, generator)
     motion.observe(world.number, place.state, place.observation)
@@ -73,58 +74,81 @@ def step_motion(world: Any, place: Any, action: Any, generator: Any) -> Any:
 
 
 @compiled
-def epsilon_now(behaviour: Any, clock: Any) -> Any:
+def epsilon_now(behaviour: Behaviour, clock: int) -> float:
     """ε after this many steps."""
     if behaviour.epsilon_delay == 0.0:
         return behaviour.epsilon
     return behaviour.epsilon / (1.0 + clock / behaviour.epsilon_delay)
 
 
-# One transition of each learner: it moves its estimates, and the record takes note. Returns A′ where Sarsa has chosen it.
-
-
 @inlined
-def after_actor_critic(rule: Any, bootstrap: Any, epsilon: Any, run: Any, record: Any, generator: Any, clock: Any,
-                       action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
-    """The actor-critic."""
-    linear.actor_critic(rule, run, clock, action, felt_reward(run, reward, clock, masked), next_point, masked)
-    note(record, reward, run.risk.rewards)
+def after_actor_critic(
+    rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule, policy_ratio: float,
+    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, optimism: Optimism | None,
+    traces: Traces | None, reference: Reference | None, clock: int, action: int, reward: float, next_point: Floats,
+    masked: bool, bootstrap: int, epsilon: float, generator: Generator,
+) -> int:  # fmt: skip
+    """One transition of the actor-critic."""
+    linear.actor_critic(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, optimism, traces, clock,
+                        action, reward, next_point, masked)  # fmt: skip
     return NO_ACTION
 
 
 @inlined
-def after_tile_q(rule: Any, bootstrap: Any, epsilon: Any, run: Any, record: Any, generator: Any, clock: Any,
-                 action: Any, reward: Any, next_point: Any, masked: Any) -> Any:  # fmt: skip
-    """Q on tiles."""
-    felt = felt_reward(run, reward, clock, masked)
-    following = linear.tile_q(rule, run, clock, action, felt, next_point, masked, bootstrap, epsilon, generator)
-    note(record, reward, run.risk.rewards)
-    return following
+def after_tile_q(
+    rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule, policy_ratio: float,
+    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, optimism: Optimism | None,
+    traces: Traces | None, reference: Reference | None, clock: int, action: int, reward: float, next_point: Floats,
+    masked: bool, bootstrap: int, epsilon: float, generator: Generator,
+) -> int:  # fmt: skip
+    """One transition of Q on tiles. Returns A′ where Sarsa has chosen it."""
+    return linear.tile_q(rule, weights, rewards, work, schedule, tiling, room, scale, average, optimism, traces, reference, clock,
+                         action, reward, next_point, masked, bootstrap, epsilon, generator)  # fmt: skip
+
+
+LEARNER, after = TILE_Q, after_tile_q  # in the copies of the functions below: one of the learners, and its transition
 
 
 @inlined
-def felt_reward(run: Any, reward: Any, clock: Any, masked: Any) -> Any:
+def felt_reward(
+    rule: int, risk: Risk | None, scale: Scale | None, schedule: Schedule, average: AverageSteps | None, reward: float,
+    clock: int, masked: bool,
+) -> float:  # fmt: skip
     """The reward that the values learn from: another one with a risk level."""
-    felt = reward
-    if run.risk.level < 1.0:
-        felt = linear.careful_reward_on_tiles(run, reward, clock, masked)
-    return felt
+    if risk is None:
+        return reward
+    return linear.careful_reward_on_tiles(rule, risk, scale, schedule, average, reward, clock, masked)
 
 
-LEARNER, after = (
-    linear.TILE_Q,
-    after_tile_q,
-)  # in the copies of the functions below: one of the learners, and its transition
+@inlined
+def seen(rewards: RewardEstimate, risk: Risk | None) -> RewardEstimate:
+    """The estimate of the rewards as they are."""
+    if risk is None:
+        return rewards
+    return risk.rewards
 
 
-def learn_in_motion(rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, record: Any, generator: Any,
-                    place: Any, clock: Any, num_steps: Any) -> None:  # fmt: skip
+def begin_motion(
+    rule: int, world: MotionWorld, place: MotionPlace, generator: Generator, weights: Weights, rewards: RewardEstimate,
+    work: Workspace, tiling: Tiling, optimism: Optimism | None, traces: Traces | None,
+) -> None:  # fmt: skip
+    """Start a world of motion, and let the agent stand there."""
+    start_motion(world, place, generator)
+    linear.enter(LEARNER, rule, weights, rewards, work, tiling, optimism, traces, place.observation)
+
+
+def learn_in_motion(
+    rule: int, world: MotionWorld, ends: Ends, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate,
+    work: Workspace, schedule: Schedule, policy_ratio: float, tiling: Tiling, room: Room, scale: Scale | None,
+    average: AverageSteps | None, optimism: Optimism | None, traces: Traces | None, reference: Reference | None,
+    risk: Risk | None, record: Record, generator: Generator, place: MotionPlace, clock: int, num_steps: int,
+) -> None:  # fmt: skip
     """Learn for a number of steps in any world of motion. An end is a transition to the next start; a truncation is none."""
     action = place.counters[CHOSEN]
     for t in range(clock, clock + num_steps):
-        epsilon = epsilon_now(behaviour, t) if LEARNER == linear.TILE_Q else 0.0
+        epsilon = epsilon_now(behaviour, t) if LEARNER == TILE_Q else 0.0
         if action == NO_ACTION:
-            action = linear.choose(LEARNER, run, epsilon, generator)
+            action = linear.choose(LEARNER, weights, room.chances, optimism, epsilon, generator)
         reward, terminated, truncated = step_motion(world, place, action, generator)
         if terminated or truncated:
             note_end(record, place.episode_return[0])
@@ -132,36 +156,62 @@ def learn_in_motion(rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, 
             reward -= ends.reset_cost
             start_motion(world, place, generator)
         masked = terminated and ends.mask
-        action = after(
-            rule, behaviour.bootstrap, epsilon, run, record, generator, t, action, reward, place.observation, masked
-        )
+        felt = felt_reward(rule, risk, scale, schedule, average, reward, t, masked)
+        action = after(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, optimism, traces,
+                       reference, t, action, felt, place.observation, masked, behaviour.bootstrap, epsilon, generator)  # fmt: skip
+        note(rule, record, reward, seen(rewards, risk))
         if truncated:
             start_motion(world, place, generator)
-            linear.enter(LEARNER, rule, run, place.observation)
+            linear.enter(LEARNER, rule, weights, rewards, work, tiling, optimism, traces, place.observation)
             action = NO_ACTION
     place.counters[CHOSEN] = action
 
 
-def _of_each(function: Callable[..., Any]) -> dict[int, Callable[..., Any]]:
-    """Learner → the function, compiled with this learner alone, which takes half the time of compiling it with a choice inside."""
-    learners = {linear.ACTOR_CRITIC: after_actor_critic, linear.TILE_Q: after_tile_q}
-    return {learner: copied(function, LEARNER=learner, after=each) for learner, each in learners.items()}
+def enter_then_act(
+    rule: int, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate, work: Workspace, tiling: Tiling, room: Room,
+    optimism: Optimism | None, traces: Traces | None, generator: Generator, point: Floats,
+) -> int:  # fmt: skip
+    """Stand at a point of a plain loop and choose an action there."""
+    linear.enter(LEARNER, rule, weights, rewards, work, tiling, optimism, traces, point)
+    return linear.choose(LEARNER, weights, room.chances, optimism, behaviour.epsilon, generator)
 
 
-@compiled
-def follow_in_motion(learner: Any, rule: Any, world: Any, ends: Any, behaviour: Any, run: Any, generator: Any,
-                     picker: Any, place: Any, begin: Any, end: Any, num_steps: Any, deterministic: Any, total: Any,
-                     episodes: Any, kept: Any, returns: Any) -> None:  # fmt: skip
+def learn_then_act(
+    rule: int, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule,
+    policy_ratio: float, tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None,
+    optimism: Optimism | None, traces: Traces | None, reference: Reference | None, risk: Risk | None, record: Record,
+    generator: Generator, clock: int, action: int, reward: float, next_point: Floats, masked: bool, jumps: bool,
+    resume: Floats,
+) -> int:  # fmt: skip
+    """Learn from one transition of a plain loop and choose the next action, at `resume` if the world jumps there."""
+    felt = felt_reward(rule, risk, scale, schedule, average, reward, clock, masked)
+    following = after(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, optimism, traces,
+                      reference, clock, action, felt, next_point, masked, behaviour.bootstrap, behaviour.epsilon,
+                      generator)  # fmt: skip
+    note(rule, record, reward, seen(rewards, risk))
+    if jumps:
+        linear.enter(LEARNER, rule, weights, rewards, work, tiling, optimism, traces, resume)
+    if following == NO_ACTION or jumps:
+        following = linear.choose(LEARNER, weights, room.chances, optimism, behaviour.epsilon, generator)
+    return following
+
+
+def follow_in_motion(
+    rule: int, world: MotionWorld, ends: Ends, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate,
+    work: Workspace, tiling: Tiling, room: Room, optimism: Optimism | None, generator: Generator, picker: Generator,
+    place: MotionPlace, begin: int, end: int, num_steps: int, deterministic: bool, total: Floats,
+    episodes: NDArray[np.int64], kept: Floats, returns: Floats,
+) -> None:  # fmt: skip
     """As follow_in_mdp, in a world of motion. `episodes` (1,), the number of episodes that ended, moves along; the returns of as
     many of them as fit are written to `returns`."""
     if begin == 0:
         start_motion(world, place, generator)
     for t in range(begin, end):
-        linear.stand(learner, rule, run, place.observation)
+        linear.stand(LEARNER, rule, weights, rewards, work, tiling, optimism, place.observation)
         if deterministic:
-            action = linear.choose_without_chance(learner, run)
+            action = linear.choose_without_chance(LEARNER, weights, room.chances, optimism)
         else:
-            action = linear.choose(learner, run, behaviour.epsilon, generator)
+            action = linear.choose(LEARNER, weights, room.chances, optimism, behaviour.epsilon, generator)
         reward, terminated, truncated = step_motion(world, place, action, generator)
         if terminated:
             reward -= ends.reset_cost
@@ -174,38 +224,20 @@ def follow_in_motion(learner: Any, rule: Any, world: Any, ends: Any, behaviour: 
         keep(t, num_steps, reward, kept, picker)
 
 
-def enter_in_a_loop(rule: Any, behaviour: Any, run: Any, generator: Any, point: Any) -> Any:
-    """Stand at a point of a plain loop and choose an action there."""
-    linear.enter(LEARNER, rule, run, point)
-    return linear.choose(LEARNER, run, behaviour.epsilon, generator)
+class Loops(NamedTuple):
+    """The compiled loops of one learner."""
+
+    begin_motion: Callable[..., None]
+    learn_in_motion: Callable[..., None]
+    enter_then_act: Callable[..., int]
+    learn_then_act: Callable[..., int]
+    follow_in_motion: Callable[..., None]
 
 
-def learn_in_a_loop(
-    rule: Any, behaviour: Any, run: Any, record: Any, generator: Any, clock: Any, action: Any, reward: Any, next_point: Any,
-    masked: Any, jumps: Any, resume: Any,
-) -> Any:  # fmt: skip
-    """Learn from one transition of a plain loop and choose the next action, at `resume` if the world jumps there."""
-    following = after(
-        rule, behaviour.bootstrap, behaviour.epsilon, run, record, generator, clock, action, reward, next_point, masked
-    )
-    if jumps:
-        linear.enter(LEARNER, rule, run, resume)
-    if following == NO_ACTION or jumps:
-        following = linear.choose(LEARNER, run, behaviour.epsilon, generator)
-    return following
-
-
-LEARN_IN_MOTION, ENTER_IN_A_LOOP, LEARN_IN_A_LOOP = (
-    _of_each(f) for f in (learn_in_motion, enter_in_a_loop, learn_in_a_loop)
-)
-"""Learner → its compiled function."""
-
-
-def enter_then_act(learner: int, *arguments: Any) -> Any:
-    """`enter_in_a_loop` of a learner."""
-    return ENTER_IN_A_LOOP[learner](*arguments)
-
-
-def learn_on_tiles_then_act(learner: int, *arguments: Any) -> Any:
-    """`learn_in_a_loop` of a learner."""
-    return LEARN_IN_A_LOOP[learner](*arguments)
+@functools.cache
+def loops(learner: int) -> Loops:
+    """The loops of one learner, compiled with this learner alone, which takes half the time of compiling them with a choice inside.
+    They serve all rules."""
+    each = {ACTOR_CRITIC: after_actor_critic, TILE_Q: after_tile_q}[learner]
+    functions = (begin_motion, learn_in_motion, enter_then_act, learn_then_act, follow_in_motion)
+    return Loops(*(copied(function, LEARNER=learner, after=each) for function in functions))

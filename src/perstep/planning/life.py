@@ -32,6 +32,7 @@ from perstep.planning.counts import fade, has_room, take_note
 from perstep.planning.plan import FRESH, MOST_SWEEPS, TOLERANCE, improve
 from perstep.randomness import uniform
 from perstep.recording import note
+from perstep.rules import DIFFERENTIAL
 
 WORK_OF_A_STEP = 1_000  # entries: about twenty microseconds
 FIRST_WORK = 1_000_000_000  # entries that may be read at once: five to thirty seconds, by the size of the world
@@ -109,7 +110,7 @@ def live(world: Any, mind: Any, record: Any, rewards: Any, memory: Any, level: A
         reward, next_state = step(world, state, action, generator)
         learn(mind, state, action, reward, next_state, t)
         rewards.theta[0] += (reward - rewards.theta[0]) / (t + 1.0)
-        note(record, reward, rewards)
+        note(DIFFERENTIAL, record, reward, rewards)
         state = next_state
     place[0] = state
     return num_steps
@@ -121,5 +122,5 @@ def learn_then_act(mind: Any, record: Any, rewards: Any, memory: Any, level: Any
     """Learn from one transition of a plain loop and choose the next action."""
     learn(mind, state, action, reward, next_state, clock)
     rewards.theta[0] += (reward - rewards.theta[0]) / (clock + 1.0)
-    note(record, reward, rewards)
+    note(DIFFERENTIAL, record, reward, rewards)
     return choose(mind, resume, clock + 1, memory, level, generator)
