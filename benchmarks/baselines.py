@@ -9,7 +9,7 @@ import numpy as np
 from measuring import table
 
 import perstep
-from perstep.environments import access_control, two_loop
+from perstep.worlds import access_control, two_loop
 
 RUNS = 30
 STEP_SIZES = (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)

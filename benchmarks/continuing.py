@@ -16,12 +16,13 @@ import polars as pl
 from matplotlib.figure import Figure
 from scores import Floats, ends, exactly, file_name, measurements, quantile_errors, reward_range, run, tables
 
-from perstep import environments as worlds
-from perstep.agents import learn_together, make_agent
-from perstep.environments import FiniteMDP
-from perstep.figures import style
+from perstep import worlds
+from perstep.agent.making import make_agent
+from perstep.agent.together import learn_together
+from perstep.mdp.mdp import FiniteMDP
+from perstep.numerics.statistics import bootstrap, interquartile_mean
+from perstep.paper.figures import style
 from perstep.studies.measurement import Effort, Row
-from perstep.studies.statistics import bootstrap, interquartile_mean
 
 OURS = ("differential-q", "d2-q", "d3-q", "rvi-q", "differential-sarsa", "differential-expected-sarsa")
 BASELINES = ("q", "quantile-q", "sarsa", "expected-sarsa", "centered-q")

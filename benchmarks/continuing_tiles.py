@@ -20,8 +20,10 @@ from continuing import EFFORTS, HEURISTIC, print_summary, scores_and_means, summ
 from matplotlib.figure import Figure
 from scores import file_name, measurements, run, tables
 
-from perstep.agents import TileQ, learn_together, make_agent
+from perstep.agent.making import make_agent
+from perstep.agent.together import learn_together
 from perstep.studies.measurement import Effort, Row
+from perstep.tiles.agent import TileQ
 
 OURS = (
     "differential-actor-critic", "d2-actor-critic", "d3-actor-critic", "differential-tile-sarsa", "d2-tile-sarsa", "d3-tile-sarsa",

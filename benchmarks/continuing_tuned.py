@@ -20,10 +20,10 @@ from continuing import BASELINES, OURS, WORLDS, scores_and_means, summary
 from matplotlib.figure import Figure
 from scores import ends, exactly, file_name, measurements, run, tables
 
-from perstep.agents import make_agent
-from perstep.agents.agent import Diverged
-from perstep.environments import FiniteMDP
-from perstep.schedules import Decay
+from perstep.agent.agent import Diverged
+from perstep.agent.making import make_agent
+from perstep.mdp.mdp import FiniteMDP
+from perstep.numerics.schedules import Decay
 from perstep.studies.measurement import Effort, Row
 
 Setting = Mapping[str, Any]

@@ -23,7 +23,7 @@ from sb3_contrib import QRDQN
 from stable_baselines3 import DQN
 
 import perstep
-from perstep.agents.worlds import make
+from perstep.gym.opening import make
 
 GAME = "ALE/Breakout-v5"
 RULES = ("differential", "d2", "d3")

@@ -22,9 +22,13 @@ from matplotlib.figure import Figure
 from measuring import console
 from scores import LEVELS, ends, exactly, file_name, measurements, quantile_errors, reward_range, run, tables
 
-from perstep.agents import Planner, QLearning, learn_together
-from perstep.environments import (
-    FiniteMDP,
+from perstep.agent.together import learn_together
+from perstep.mdp.mdp import FiniteMDP
+from perstep.paper.figures import style
+from perstep.planning.agent import Planner
+from perstep.studies.measurement import Effort, Row
+from perstep.tabular.agent import QLearning
+from perstep.worlds import (
     access_control,
     admission_control,
     catch,
@@ -44,8 +48,6 @@ from perstep.environments import (
     tandem_queue,
     two_loop,
 )
-from perstep.figures import style
-from perstep.studies.measurement import Effort, Row
 
 PLANNER = "planner"
 AGENTS = (PLANNER, "differential", "d2", "d3")

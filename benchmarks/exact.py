@@ -124,8 +124,8 @@ def tools(peers: str | None) -> dict[str, tuple[str, str]]:
 def main(quick: bool = False) -> None:
     import numpy as np
 
-    from perstep.environments import tandem_queue
-    from perstep.environments.outcomes import expected_rewards, transition_matrix
+    from perstep.mdp.outcomes import expected_rewards, transition_matrix
+    from perstep.worlds import tandem_queue
 
     peers = os.environ.get("PERSTEP_PEERS")
     if peers is None:

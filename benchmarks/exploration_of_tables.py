@@ -19,7 +19,7 @@ from defaults import WORLDS
 from scores import exactly
 
 import perstep
-from perstep.agents import learn_together
+from perstep.agent.together import learn_together
 
 ORDINARY = (
     "access_control", "garnet_100", "frozenlake_8x8", "service_queue", "inventory", "red-pill", "two-loop", "maintenance",

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from measuring import table
 
-from perstep.environments import access_control, garnet, inventory, maintenance, red_pill_blue_pill, service_queue
+from perstep.worlds import (
+    access_control,
+    garnet,
+    inventory,
+    maintenance,
+    red_pill_blue_pill,
+    service_queue,
+)
 
 WORLDS = {
     "red-pill blue-pill": red_pill_blue_pill,

@@ -12,8 +12,8 @@ from measuring import table
 from scores import exactly
 
 import perstep
-from perstep.environments import garnet, red_pill_blue_pill
-from perstep.quantiles import levels
+from perstep.numerics.quantiles import levels
+from perstep.worlds import garnet, red_pill_blue_pill
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from exact_returns import return_spreads, sampled_returns

@@ -11,9 +11,11 @@ import numpy as np
 from measuring import table
 
 import perstep
-from perstep.agents.agent import Agent
-from perstep.agents.evaluation import Evaluation
-from perstep.environments import (
+from perstep.agent.agent import Agent
+from perstep.agent.evaluation import Evaluation
+from perstep.display.progress import Bar
+from perstep.numerics.randomness import make_generator
+from perstep.worlds import (
     access_control,
     garnet,
     inventory,
@@ -22,8 +24,6 @@ from perstep.environments import (
     routing,
     service_queue,
 )
-from perstep.progress import Bar
-from perstep.randomness import make_generator
 
 WORLDS = {
     "red-pill": red_pill_blue_pill,

@@ -9,7 +9,7 @@ import numpy as np
 from measuring import table
 
 import perstep
-from perstep.environments import access_control, two_loop
+from perstep.worlds import access_control, two_loop
 
 CASES = (
     ("Differential, η = 0.05", {"rule": "differential", "reward_ratio": 0.05}),

@@ -19,11 +19,12 @@ import polars as pl
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from perstep.distribution import Distribution
-from perstep.environments import FiniteMDP, NotUnichain, PolicyEvaluation
-from perstep.figures import style
-from perstep.studies.catalog import SCALES, scale_named
-from perstep.studies.folder_lock import locked
+from perstep.distributions.distribution import Distribution
+from perstep.files.folder_lock import locked
+from perstep.mdp.evaluation import NotUnichain, PolicyEvaluation
+from perstep.mdp.mdp import FiniteMDP
+from perstep.paper.catalog import SCALES, scale_named
+from perstep.paper.figures import style
 from perstep.studies.measurement import Effort, Measurement, Row
 from perstep.studies.results import Results, table
 from perstep.studies.study_command import StudyOptions, new_console, run_study

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from measuring import seconds, table
 
 import perstep
-from perstep.studies.catalog import REDPILL, SCALES, STUDIES
+from perstep.paper.catalog import REDPILL, SCALES, STUDIES
 from perstep.studies.execution import complete
 from perstep.studies.results import Results
 from perstep.studies.study import Study

@@ -12,11 +12,11 @@ import peers
 from measuring import in_turns, rate, seconds, table
 
 import perstep
-from perstep.environments import garnet
-from perstep.quantiles import levels
-from perstep.randomness import make_generator
+from perstep.numerics.quantiles import levels
+from perstep.numerics.randomness import make_generator
 from perstep.system.memory import peak_memory
 from perstep.system.processors import usable_cores
+from perstep.worlds import garnet
 
 WORLD = "perstep/RedPillBluePill-v0"
 CASES = (("differential", 1), ("d2", 10), ("d2", 51), ("d3", 10), ("d3", 51))

@@ -8,9 +8,9 @@ import peers
 from measuring import in_turns, rate, table
 
 import perstep
-from perstep.compiled import OPTIONS
+from perstep.numerics.compiled import OPTIONS
 from perstep.system.processors import usable_cores
-from perstep.tiles import TileCoder, active_tiles
+from perstep.tiles.coder import TileCoder, active_tiles
 
 WORLD = "perstep/InvertedPendulum-v0"
 CASES = (("differential", 1), ("d2", 10), ("d2", 51), ("d3", 10), ("d3", 51))

@@ -11,7 +11,7 @@ import gymnasium
 from measuring import in_turns, rate, table
 
 import perstep
-from perstep.environments import WORLDS
+from perstep.worlds import WORLDS
 
 MOTION = ("CartPole", "MountainCar", "Acrobot", "InvertedPendulum", "PendulumSwingUp", "PuckWorld")
 

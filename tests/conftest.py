@@ -51,7 +51,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training runs without figures, which take longer than such short runs."""
-    monkeypatch.setattr("perstep.training.run.draw", lambda folder: None)
+    monkeypatch.setattr("perstep.app.training.run.draw", lambda folder: None)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perstep.distribution import capped_moments
+from perstep.distributions.distribution import capped_moments
 
 
 def solved(mdp):

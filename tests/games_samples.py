@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from perstep.studies.catalog import MINATAR
+from perstep.paper.catalog import MINATAR
 from perstep.studies.results import SCHEMA, Results
 from perstep.studies.study import Study
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from perstep.environments import FiniteMDP
+from perstep.mdp.mdp import FiniteMDP
 
 
 def optimum_by_linear_program(mdp: FiniteMDP, counted: np.ndarray[Any, Any] | None = None) -> float:

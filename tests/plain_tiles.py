@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perstep.interaction import motion_worlds
+from perstep.tiles import loop as motion_worlds
 
 
 def enter_then_act(learner, rule, behaviour, run, generator, point):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import polars
 
-from perstep import storage, training
+from perstep.app import training
+from perstep.files import storage
 
 
 class Crash(Exception):

@@ -17,12 +17,12 @@ from gymnasium.wrappers import TimeLimit, TransformObservation, TransformReward
 
 import oracles
 import perstep
-from perstep.environments import red_pill_blue_pill, two_loop
-from perstep.environments.motion import compiled_world
-from perstep.errors import UnknownName
-from perstep.interaction.behaviour import BadReward, Ends
-from perstep.interaction.gymnasium_worlds import GymnasiumWorld
-from perstep.storage import read
+from perstep.files.storage import read
+from perstep.gym.behaviour import BadReward, Ends
+from perstep.gym.loop import GymnasiumWorld
+from perstep.gym.motion import compiled_world
+from perstep.inputs.errors import UnknownName
+from perstep.worlds import red_pill_blue_pill, two_loop
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 PENDULUM = "perstep/InvertedPendulum-v0"

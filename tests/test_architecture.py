@@ -16,66 +16,34 @@ import pytest
 
 SOURCES = Path(__file__).parent.parent / "src" / "perstep"
 
-# A module imports only modules of a lower rank; inside a package such as `deep`, whose modules share its rank, also its
-# siblings.
+# A folder imports only folders of a lower rank. Folders of one rank do not know each other: families of learners, above all.
 RANKS = {
-    "budget": 1,
-    "checkpoint_schedule": 0,
-    "compiled": 0,
-    "drawing": 0,
-    "errors": 0,
-    "habits": 0,
-    "progress": 0,
-    "registration": 0,
     "system": 0,
-    "randomness": 1,
-    "quantiles": 1,
-    "schedules": 1,
-    "units": 1,
-    "masses": 1,
-    "sketch": 1,
-    "tiles": 2,
-    "distribution": 2,
-    "block_sums": 2,
-    "traces": 2,
-    "risk": 3,
-    "policies": 2,
-    "forecast": 3,
-    "presets": 2,
+    "numerics": 0,
+    "display": 0,
+    "inputs": 1,
+    "files": 1,
     "rules": 2,
-    "config": 3,
-    "tabular": 4,  # learners ...
-    "linear": 4,
-    "deep": 4,
-    "environments": 4,  # ... and worlds, of one rank because neither knows the other
-    "recording": 4,
-    "storage": 4,
-    "planning": 5,  # a learner whose knowledge is a world
-    "interaction": 5,
-    "algorithms": 6,
-    "run_view": 6,
-    "command_flags": 0,
-    "flag_parsing": 2,
-    "citations": 6.5,  # the card of an agent cites its algorithm
-    "agents": 7,
-    "world_check": 8,
-    "studies": 8,
-    "comparison": 9,
-    "figures": 9,
-    "paper": 10,  # the parts of the paper: studies with their figures and claims
-    "report": 11,
-    "reproduction": 12,  # runs the studies of a part, draws its figures, and writes the report
-    "training": 13,
-    "": 14,  # perstep/__init__.py, the public names
-    "completion": 15,
-    "cli": 16,
+    "distributions": 3,
+    "mdp": 4,
+    "worlds": 5,
+    "gym": 6,
+    "agent": 7,
+    "tabular": 8,
+    "tiles": 8,
+    "deep": 8,
+    "planning": 8,
+    "studies": 9,
+    "paper": 10,
+    "": 11,  # perstep/__init__.py, the public names
+    "app": 12,
 }
 
-LEARNERS = {"tabular", "linear", "deep"}
-WORLDS = {"environments"}
-KNOWS_BOTH = {"interaction", "agents"}  # where a learner meets a world, and who holds the two
-READS_FILES = {"figures", "report"}
-NEVER_READ_BY_THEM = LEARNERS | WORLDS | {"interaction", "agents", "training"}
+FAMILIES = {"tabular", "tiles", "deep", "planning"}
+KNOW_THE_INSIDES = {"loop", "agent", "known", "life"}  # modules of a family that may know the compiled side of a world
+INSIDES = {"worlds", "mdp.sampler"}
+READS_FILES = ("paper.figures", "paper.report")
+NEVER_READ_BY_THEM = {"rules.transition", "mdp", "worlds", "gym", "agent", *FAMILIES}
 
 EXECUTES_CODE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 OWN_RANDOMNESS = {"Generator", "BitGenerator", "SeedSequence", "default_rng", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
@@ -109,11 +77,11 @@ def package(module: str) -> str:
 
 
 def rank(module: str) -> int | None:
-    return RANKS.get(module, RANKS.get(package(module)))
+    return RANKS.get(package(module))
 
 
 def imports(tree: ast.AST, module: str, modules: set[str]) -> Iterator[str]:
-    """Absolute names of all that is imported; `from perstep import rules` is `perstep.rules` where that is a module."""
+    """Absolute names of all that is imported; `from perstep.rules import lattice` is `perstep.rules.lattice`."""
     here = ["perstep", *module.split(".")] if module else ["perstep"]
     folder = here if module == "" or any(other.startswith(f"{module}.") for other in modules) else here[:-1]
     for node in ast.walk(tree):
@@ -149,26 +117,29 @@ def says(call: ast.Call, keyword: str, value: bool) -> bool:
 def wrong_arrows(module: str, known: set[str]) -> Iterator[str]:
     mine = rank(module)
     if mine is None:
-        yield f"`{module}` has no rank: add it to RANKS in tests/test_architecture.py, above all that it imports."
+        yield f"`{module}` is in no folder with a rank: add it to RANKS in tests/test_architecture.py, above all that it imports."
         return
     for other in sorted(known - {module}):
         theirs = rank(other)
-        if package(other) == "cli":
-            yield f"`{module}` imports `cli`; nothing does: move what it needs below the command line."
-        elif other == "":
+        if package(other) == "app" and package(module) != "app":
+            yield f"`{module}` imports `{other}`; nothing imports app: move what it needs below the command line."
+        elif other == "" and package(module) != "app":
             yield f"`{module}` imports from `perstep` itself, which imports everything: name the module instead."
         elif theirs is None:
             yield f"`{module}` imports `{other}`, which has no rank: add it to RANKS in tests/test_architecture.py."
-        elif theirs >= mine and (package(other) != package(module) or module == ""):
+        elif theirs >= mine and package(other) != package(module):
             yield f"`{module}` (rank {mine}) imports `{other}` (rank {theirs}), but arrows point to lower ranks only."
 
 
 def wrong_meetings(module: str, known: set[str]) -> Iterator[str]:
-    rooms = {package(other) for other in known}
-    if module != "" and package(module) not in KNOWS_BOTH and rooms & LEARNERS and rooms & WORLDS:
-        yield f"`{module}` knows learners and worlds; only {', '.join(sorted(KNOWS_BOTH))} may."
-    if package(module) in READS_FILES and (read := rooms & NEVER_READ_BY_THEM):
-        yield f"`{module}` reads files, but imports {', '.join(sorted(read))}: take the numbers from the results."
+    if package(module) in FAMILIES and module.partition(".")[2] not in KNOW_THE_INSIDES:
+        for other in sorted(known):
+            if other in INSIDES or package(other) in INSIDES:
+                yield f"`{module}` knows the insides of a world, `{other}`; only the loop and the agent of a family may."
+    if module.startswith(READS_FILES):
+        read = {other for other in known if other in NEVER_READ_BY_THEM or package(other) in NEVER_READ_BY_THEM}
+        if read:
+            yield f"`{module}` reads files, but imports {', '.join(sorted(read))}: take the numbers from the results."
 
 
 def wrong_libraries(module: str, names: set[str]) -> Iterator[str]:
@@ -257,9 +228,9 @@ sys.meta_path.insert(0, NotInstalled())
 """
 
 
-@pytest.mark.parametrize("module", ["perstep", "perstep.cli"])
+@pytest.mark.parametrize("module", ["perstep", "perstep.app.cli"])
 def test_imports_without_extras(module: str) -> None:
-    if module == "perstep.cli" and "cli" not in PATHS:
+    if module == "perstep.app.cli" and "cli" not in PATHS:
         pytest.skip("There is no command line yet.")
     done = subprocess.run([sys.executable, "-c", f"{BLOCK_EXTRAS}\nimport {module}"], capture_output=True, text=True)
     assert done.returncode == 0, f"`import {module}` needs an extra:\n{done.stderr}"
@@ -267,16 +238,16 @@ def test_imports_without_extras(module: str) -> None:
 
 # Each rule sees the fault it is there for: a source that breaks it, and words of the sentence.
 PLANTED = [
-    ("quantiles", "from perstep.rules import d2", "arrows point to lower ranks"),
+    ("quantiles", "from perstep.rules.transition import d2", "arrows point to lower ranks"),
     ("quantiles", "from perstep import rules", "arrows point to lower ranks"),
     ("quantiles", "from . import rules", "arrows point to lower ranks"),
-    ("quantiles", "def f():\n    import perstep.rules", "arrows point to lower ranks"),
-    ("tabular", "from perstep.environments import mdp", "arrows point to lower ranks"),
+    ("quantiles", "def f():\n    import perstep.rules.transition", "arrows point to lower ranks"),
+    ("tabular", "from perstep.worlds import mdp", "arrows point to lower ranks"),
     ("environments.mdp", "from ..tabular import q_learning", "arrows point to lower ranks"),
-    ("recording", "from perstep import tabular\nfrom perstep.environments import mdp", "knows learners and worlds"),
-    ("figures.redpill", "from perstep.agents import QLearning", "take the numbers from the results"),
-    ("figures.games", "from perstep.environments import mdp", "take the numbers from the results"),
-    ("studies.catalog", "from perstep.cli import main", "nothing does"),
+    ("recording", "from perstep import tabular\nfrom perstep.worlds import mdp", "knows learners and worlds"),
+    ("figures.redpill", "from perstep.agent import QLearning", "take the numbers from the results"),
+    ("figures.games", "from perstep.worlds import mdp", "take the numbers from the results"),
+    ("studies.catalog", "from perstep.app.cli import main", "nothing does"),
     ("agents", "from perstep import QLearning", "name the module instead"),
     ("novelty", "", "has no rank: add it to RANKS"),
     ("agents", "import perstep.novelty", "has no rank: add it to RANKS"),
@@ -307,20 +278,23 @@ def test_planted_fault_is_found(module: str, source: str, words: str) -> None:
 def test_allowed_forms_are_allowed() -> None:
     modules = {"", "rules", "tabular", "environments", "environments.mdp", "interaction", "deep"}
     allowed = [
-        ("interaction", "from perstep import tabular\nfrom perstep.environments import mdp"),
+        ("interaction", "from perstep import tabular\nfrom perstep.worlds import mdp"),
         ("environments.redpill", "from .mdp import FiniteMDP"),
-        ("environments", "from perstep.environments import mdp"),
-        ("deep.losses", "import torch\nfrom perstep.rules import RULES\ntorch.load('a.pt', weights_only=True)"),
+        ("environments", "from perstep.worlds import mdp"),
+        (
+            "deep.losses",
+            "import torch\nfrom perstep.rules.transition import RULES\ntorch.load('a.pt', weights_only=True)",
+        ),
         ("storage", "import numpy as np\nnp.load('a.npy', allow_pickle=False)"),
         ("system.processors", "import os, signal\nos.sched_getaffinity(0)"),
         ("tabular", "import numpy as np\nnp.random.SeedSequence(0)\nnp.random.default_rng(1).random()"),
-        ("", "from perstep import tabular\nfrom perstep.environments import mdp"),
+        ("", "from perstep import tabular\nfrom perstep.worlds import mdp"),
     ]
     for module, source in allowed:
         assert faults(module, source, modules) == []
 
 
-@pytest.mark.parametrize("start", ["import perstep", "from perstep.cli import main; main(['--help'])"])
+@pytest.mark.parametrize("start", ["import perstep", "from perstep.app.cli import main; main(['--help'])"])
 def test_the_beginning_waits_for_no_compiler(start: str) -> None:
     heavy = ("numba", "polars", "matplotlib", "scipy", "torch", "rich", "yaml")
     script = f"{start}\nimport sys; print('loaded:', *(name for name in {heavy} if name in sys.modules))"
@@ -335,7 +309,7 @@ def test_the_worlds_are_registered_and_every_public_name_is_found() -> None:
 
     assert "perstep/TwoLoop-v0" in gymnasium.registry
     assert all(getattr(perstep, name) is not None for name in perstep.__all__)
-    assert perstep.environments.garnet is not None
+    assert perstep.worlds.garnet is not None
     with pytest.raises(AttributeError, match=r"perstep has no 'Qlearning'\. It has: ALGORITHMS"):
         perstep.Qlearning  # noqa: B018
     with pytest.raises(AttributeError, match=r"Use perstep\.DeepQ\(env\)"):

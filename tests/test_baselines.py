@@ -10,13 +10,16 @@ import pytest
 import oracles
 import perstep
 import plain_tiles
-from perstep import linear, policies, rules, tabular
-from perstep.algorithms import ALGORITHMS, CORNERS
-from perstep.environments import access_control, two_loop
-from perstep.interaction.behaviour import Behaviour
-from perstep.randomness import make_generator
-from perstep.recording import new_record
-from perstep.tiles import TileCoder
+from perstep.distributions.history import new_record
+from perstep.gym.behaviour import Behaviour
+from perstep.numerics import policies
+from perstep.numerics.randomness import make_generator
+from perstep.rules import transition as rules
+from perstep.rules.lattice import ALGORITHMS, CORNERS
+from perstep.tabular import kernel as tabular
+from perstep.tiles import kernel as linear
+from perstep.tiles.coder import TileCoder
+from perstep.worlds import access_control, two_loop
 
 STATES, ACTIONS, M, N = 4, 3, 7, 5
 ALPHA, ETA, GAMMA, EPSILON = 0.05, 1.7, 0.9, 0.2

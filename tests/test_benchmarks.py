@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from perstep.distribution import Distribution
-from perstep.environments import WORLDS as REGISTERED
-from perstep.environments import FiniteMDP, two_loop
+from perstep.distributions.distribution import Distribution
+from perstep.mdp.mdp import FiniteMDP
 from perstep.studies.measurement import Effort
+from perstep.worlds import WORLDS as REGISTERED
+from perstep.worlds import two_loop
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 import continuing

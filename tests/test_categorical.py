@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import oracles
 import perstep
-from perstep import masses
-from perstep.environments import red_pill_blue_pill, two_loop
-from perstep.quantiles import levels
-from perstep.storage import BadFile
+from perstep.files.storage import BadFile
+from perstep.numerics.quantiles import levels
+from perstep.rules import masses
+from perstep.worlds import red_pill_blue_pill, two_loop
 
 RUNNING_MEAN = {"step_size": perstep.Decay(1.0, 0.8), "reward_step_size": perstep.Decay(1.0, 1.0)}
 

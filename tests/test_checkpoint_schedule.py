@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perstep import checkpoint_schedule
-from perstep.checkpoint_schedule import COST_FACTOR, CheckpointSchedule
+from perstep.files import checkpoint_schedule
+from perstep.files.checkpoint_schedule import COST_FACTOR, CheckpointSchedule
 
 
 class Clock:

@@ -18,9 +18,9 @@ import polars
 import pytest
 
 import perstep
-from perstep import training
-from perstep.cli import main
-from perstep.training.flags import algorithm_position, pairs, train_flags
+from perstep.app import training
+from perstep.app.cli import main
+from perstep.app.training.flags import algorithm_position, pairs, train_flags
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 ACCESS = "perstep/AccessControl-v0"
@@ -34,7 +34,7 @@ def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "perstep.cli", *words], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-m", "perstep.app.cli", *words], capture_output=True, text=True)
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -61,7 +61,7 @@ def test_version_from_the_shell() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_help_in_an_encoding_without_greek_letters(encoding: str) -> None:
-    words = [sys.executable, "-m", "perstep.cli", "train", "d2-q", "--help"]
+    words = [sys.executable, "-m", "perstep.app.cli", "train", "d2-q", "--help"]
     done = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"--step-size" in done.stdout
@@ -243,7 +243,7 @@ def test_a_reader_that_has_gone_is_no_mistake(words: list[str], tmp_path: Path) 
     os.close(read)
     words = [str(tmp_path / word) if word == "agent" else word for word in words]
     done = subprocess.run(
-        [sys.executable, "-m", "perstep.cli", *words], stdout=write, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "perstep.app.cli", *words], stdout=write, stderr=subprocess.PIPE, text=True
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
@@ -253,7 +253,7 @@ def test_another_pipe_that_breaks_is_said(capsys: pytest.CaptureFixture[str], mo
     def broken(words: list[str]) -> int:
         raise BrokenPipeError("a worker has gone")
 
-    monkeypatch.setattr("perstep.cli.train", broken)
+    monkeypatch.setattr("perstep.app.cli.train", broken)
     assert main(["train"]) == 2
     assert capsys.readouterr().err == "perstep: a worker has gone\n"
 
@@ -268,7 +268,7 @@ def test_missing_library_names_its_extra(capsys: pytest.CaptureFixture[str], mon
     def absent(words: list[str]) -> int:
         raise ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
 
-    monkeypatch.setattr("perstep.cli.train", absent)
+    monkeypatch.setattr("perstep.app.cli.train", absent)
     assert main(["train"]) == 2
     assert "pip install 'perstep[deep]'" in capsys.readouterr().err
 
@@ -351,7 +351,7 @@ def test_episodes_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from rich.console import Console
 
-    from perstep.run_view import RunStatus, learnt_table
+    from perstep.app.run_view import RunStatus, learnt_table
 
     moment = RunStatus(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
     Console().print(learnt_table(moment, {"unknown": "the chain has two closed classes."}))
@@ -399,7 +399,7 @@ def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
         told.append((parts, scale, out, options.retry_failed))
         return 1
 
-    monkeypatch.setattr("perstep.reproduction.reproduce", reproduce)
+    monkeypatch.setattr("perstep.paper.reproduction.reproduce", reproduce)
     assert main(["reproduce", "redpill", "--scale", "smoke", "--out", "x", "--retry-failed"]) == 1
     assert told == [(["redpill"], "smoke", Path("x"), True)]
 
@@ -411,7 +411,7 @@ def test_reproduce_passes_on_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_evaluation_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from PIL import Image
 
-    from perstep.training.video import record_video
+    from perstep.app.training.video import record_video
 
     run, gif = tmp_path / "a", tmp_path / "videos" / "a.gif"
     assert main(["train", "d2-actor-critic", PENDULUM, "--steps", "2000", "--out", str(run), "--quiet"]) == 0
@@ -448,8 +448,8 @@ def test_a_world_without_a_picture_is_not_recorded(tmp_path: Path, capsys: pytes
 
 
 def test_a_world_that_draws_no_pixels_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from perstep.environments.pendulum import PendulumEnv
-    from perstep.training.video import record_video
+    from perstep.app.training.video import record_video
+    from perstep.worlds.pendulum import PendulumEnv
 
     agent = perstep.ActorCritic(PENDULUM)
     monkeypatch.setattr(PendulumEnv, "metadata", {"render_modes": ["ansi"]})
@@ -460,7 +460,7 @@ def test_a_world_that_draws_no_pixels_is_not_recorded(tmp_path: Path, monkeypatc
 def test_a_gif_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
-    from perstep.training.video import GIF_QUALITIES, scaled, write_gif
+    from perstep.app.training.video import GIF_QUALITIES, scaled, write_gif
 
     noise = [
         Image.fromarray(picture) for picture in np.random.default_rng(0).integers(0, 256, (4, 12, 10, 3), np.uint8)
@@ -468,7 +468,7 @@ def test_a_gif_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytes
     assert scaled(noise[0], 240).size == (200, 240)
     sizes = []
     for largest in (600_000, 12_000, 0):  # bytes: the first look, the second, and the last whatever it takes
-        monkeypatch.setattr("perstep.training.video.MAX_GIF_BYTES", largest)
+        monkeypatch.setattr("perstep.app.training.video.MAX_GIF_BYTES", largest)
         write_gif(tmp_path / "a.gif", noise, rate=20.0)
         with Image.open(tmp_path / "a.gif") as opened:
             sizes.append(max(opened.size))
@@ -476,7 +476,7 @@ def test_a_gif_that_is_too_large_gets_smaller(tmp_path: Path, monkeypatch: pytes
 
 
 def test_every_algorithm_can_be_cited(capsys):
-    from perstep.algorithms import ALGORITHMS
+    from perstep.rules.lattice import ALGORITHMS
 
     for name, row in ALGORITHMS.items():
         assert main(["cite", name]) == 0

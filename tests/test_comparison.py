@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import perstep
-from perstep.environments import red_pill_blue_pill, two_loop
+from perstep.worlds import red_pill_blue_pill, two_loop
 
 
 def agents():

@@ -11,8 +11,8 @@ import subprocess
 
 import pytest
 
-from perstep.cli import main
-from perstep.training.flags import train_flags
+from perstep.app.cli import main
+from perstep.app.training.flags import train_flags
 
 LINES = [
     ("perstep tr", ["train"]),
@@ -124,8 +124,8 @@ def test_a_shell_completes(answers, line, words):
 
 
 def test_every_flag_that_is_offered_is_known():
-    from perstep.algorithms import algorithm
-    from perstep.completion import commands
+    from perstep.app.completion import commands
+    from perstep.rules.lattice import algorithm
 
     train, told = commands()["train"], {}
     for number, (names, flags) in enumerate(train.by_algorithm.items()):

@@ -12,20 +12,19 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import linear, presets, rules, tabular
-from perstep.algorithms import ALGORITHMS, CORNERS, algorithm
-from perstep.config import (
-    ActorCriticConfig,
-    DeepQConfig,
-    LearnerConfig,
-    QLearningConfig,
-    TDLearningConfig,
-    TileConfig,
-    TileQConfig,
-)
-from perstep.errors import UnknownName, unknown
-from perstep.interaction import finite_worlds, motion_worlds
-from perstep.rules import RULES
+from perstep.deep.settings import DeepQConfig
+from perstep.inputs.errors import UnknownName, unknown
+from perstep.rules import presets
+from perstep.rules import transition as rules
+from perstep.rules.lattice import ALGORITHMS, CORNERS, algorithm
+from perstep.rules.settings import LearnerConfig
+from perstep.rules.transition import RULES
+from perstep.tabular import kernel as tabular
+from perstep.tabular import loop as finite_worlds
+from perstep.tabular.settings import QLearningConfig, TDLearningConfig
+from perstep.tiles import kernel as linear
+from perstep.tiles import loop as motion_worlds
+from perstep.tiles.settings import ActorCriticConfig, TileConfig, TileQConfig
 
 CONFIGS = [TDLearningConfig, QLearningConfig, ActorCriticConfig, TileQConfig]
 NO_NUMBERS = [math.nan, math.inf, -math.inf, "0.1", None, True, [0.1], 1j, 10**400]

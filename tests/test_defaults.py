@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import presets, rules, tabular, units
-from perstep.algorithms import ALGORITHMS, LEARNERS
-from perstep.config import DeepQConfig
-from perstep.environments import access_control, garnet, two_loop
+from perstep.deep.settings import DeepQConfig
+from perstep.numerics import scale as units
+from perstep.rules import presets
+from perstep.rules import transition as rules
+from perstep.rules.lattice import ALGORITHMS, LEARNERS
+from perstep.tabular import kernel as tabular
+from perstep.worlds import access_control, garnet, two_loop
 
 RULES = ("differential", "d2", "d3")
 

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perstep
-from perstep.environments import garnet
-from perstep.storage import BadFile, read, write
+from perstep.files.storage import BadFile, read, write
+from perstep.worlds import garnet
 
 TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-"))
 SMALL = {"tilings": 4, "tiles": 3, "num_quantiles": 5}
@@ -154,7 +154,7 @@ def test_a_file_at_any_moment_goes_on(tmp_path, bits, name, steps):
 @pytest.mark.parametrize("name", ["pendulum", "cart-pole", "mountain-car", "tile-q", "tile-sarsa"])
 @pytest.mark.parametrize("steps", [0, 1, 37, 250])
 def test_a_file_of_tiles_in_a_plain_loop_goes_on(tmp_path, bits, monkeypatch, name, steps):
-    monkeypatch.setattr("perstep.agents.worlds.compiled_world", lambda env: None)
+    monkeypatch.setattr("perstep.gym.opening.compiled_world", lambda env: None)
     whole = make(name, "d2").learn(steps + 150)
     assert whole.compiled_world is None
     make(name, "d2").learn(steps).save(tmp_path / "half.safetensors")

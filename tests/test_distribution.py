@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from perstep.distribution import Distribution, ThinTail, capped_moments
+from perstep.distributions.distribution import Distribution, ThinTail, capped_moments
 
 
 def red_pill(share_of_red: float) -> Distribution:

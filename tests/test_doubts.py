@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep.environments import access_control, two_loop
-from perstep.studies.catalog import PENDULUM, REDPILL
+from perstep.paper.catalog import PENDULUM, REDPILL
+from perstep.worlds import access_control, two_loop
 
 
 def names(agent):

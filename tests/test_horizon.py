@@ -7,8 +7,8 @@ import pytest
 
 import perstep
 from exact_returns import return_spreads, sampled_returns
-from perstep.environments import garnet, red_pill_blue_pill, two_loop
-from perstep.quantiles import levels
+from perstep.numerics.quantiles import levels
+from perstep.worlds import garnet, red_pill_blue_pill, two_loop
 from states_in_a_box import States
 
 WORLDS = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep.environments import access_control, garnet, red_pill_blue_pill, two_loop
-from perstep.quantiles import levels
+from perstep.numerics.quantiles import levels
+from perstep.worlds import access_control, garnet, red_pill_blue_pill, two_loop
 
 RULES = ("differential", "d2", "d3")
 

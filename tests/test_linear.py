@@ -8,12 +8,14 @@ import pytest
 import oracles
 import perstep
 import plain_tiles
-from perstep import linear, policies, rules
-from perstep.environments import red_pill_blue_pill
-from perstep.interaction.behaviour import Behaviour
-from perstep.randomness import make_generator
-from perstep.recording import new_record
-from perstep.tiles import TileCoder
+from perstep.distributions.history import new_record
+from perstep.gym.behaviour import Behaviour
+from perstep.numerics import policies
+from perstep.numerics.randomness import make_generator
+from perstep.rules import transition as rules
+from perstep.tiles import kernel as linear
+from perstep.tiles.coder import TileCoder
+from perstep.worlds import red_pill_blue_pill
 from states_in_a_box import States
 
 ACTIONS, M, N = 3, 7, 5

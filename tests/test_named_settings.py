@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import presets
+from perstep.rules import presets
 
 WORLDS = {
     "QLearning": "perstep/RedPillBluePill-v0",

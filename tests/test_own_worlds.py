@@ -38,7 +38,7 @@ def run(tmp_path):
 
     def command(*words):
         return subprocess.run(
-            [sys.executable, "-m", "perstep.cli", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "perstep.app.cli", *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )
 
     return command

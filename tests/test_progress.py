@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from perstep import progress
-from perstep.progress import Bar, duration
+from perstep.display import progress
+from perstep.display.progress import Bar, duration
 
 
 def wait_for_lines(capsys, number: int) -> list[str]:

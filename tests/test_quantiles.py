@@ -9,7 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perstep.quantiles import huber_pulls, levels, mean, quantile_pulls, sort_between_infinities, track, walk
+from perstep.numerics.quantiles import (
+    huber_pulls,
+    levels,
+    mean,
+    quantile_pulls,
+    sort_between_infinities,
+    track,
+    walk,
+)
 
 
 def quantile_by_listing(shift, targets, estimates, tau):

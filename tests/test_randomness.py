@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from perstep.compiled import compiled
-from perstep.randomness import draw, make_generator, next_word, normal, uniform
+from perstep.numerics.compiled import compiled
+from perstep.numerics.randomness import draw, make_generator, next_word, normal, uniform
 
 MANY = 1_000_000
 WORD = 2**64 - 1

@@ -82,7 +82,7 @@ def test_a_rule_is_added_in_one_file(copy):
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
     listed = subprocess.run(
-        [sys.executable, "-c", "from perstep.cli import main; main()", "list"],
+        [sys.executable, "-c", "from perstep.app.cli import main; main()", "list"],
         env=environment, cwd=copy, capture_output=True, text=True,
     )  # fmt: skip
     assert listed.returncode == 0, listed.stderr

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import perstep
-from perstep.compiled import compiled
-from perstep.recording import FILLED, PENDING, ROWS, WINDOW, History, new_record, note, note_end
-from perstep.rules import reward_estimate
-from perstep.sketch import new_sketch
+from perstep.distributions.history import FILLED, PENDING, ROWS, WINDOW, History, new_record, note, note_end
+from perstep.distributions.sketch import new_sketch
+from perstep.numerics.compiled import compiled
+from perstep.rules.transition import reward_estimate
 
 
 @compiled

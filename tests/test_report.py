@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from perstep.cli import main
-from perstep.paper import PARTS
-from perstep.report import report, sections
-from perstep.report.markup import element, join
-from perstep.report.titles import figure_title
+from perstep.app.cli import main
+from perstep.paper.parts import PARTS
+from perstep.paper.report import report, sections
+from perstep.paper.report.markup import element, join
+from perstep.paper.report.titles import figure_title
 from report_samples import CLAIMS, PROVENANCE, write_part, write_runs
 
 VOID = {"meta", "img", "input", "br"}

@@ -14,10 +14,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from perstep import command_flags, paper, reproduction
-from perstep.errors import UnknownName
-from perstep.paper import PARTS, belongs
-from perstep.studies import catalog
+from perstep.app import command_flags
+from perstep.inputs.errors import UnknownName
+from perstep.paper import catalog, reproduction
+from perstep.paper import parts as paper
+from perstep.paper.parts import PARTS, belongs
 from perstep.studies.results import Results
 from perstep.studies.runs import run_unit
 from perstep.studies.study_command import StudyOptions

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep.agents.agent import Diverged
-from perstep.environments import access_control, two_loop
-from perstep.quantiles import huber_pulls, levels
-from perstep.tiles import TileCoder, active_tiles
+from perstep.agent.agent import Diverged
+from perstep.numerics.quantiles import huber_pulls, levels
+from perstep.tiles.coder import TileCoder, active_tiles
+from perstep.worlds import access_control, two_loop
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perstep
-from perstep.schedules import Decay, as_decay, assumptions, step_size
+from perstep.numerics.schedules import Decay, as_decay, assumptions, step_size
 
 POWERS = [0.0, 0.3, 0.5, 0.6, 0.8, 1.0, 1.2]
 

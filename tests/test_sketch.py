@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import perstep
-from perstep import sketch
-from perstep.compiled import compiled
-from perstep.environments import garnet
-from perstep.environments.redpill import red_pill_blue_pill
-from perstep.recording import effective_number
-from perstep.storage import BadFile, read, write
+from perstep.distributions import sketch
+from perstep.distributions.history import effective_number
+from perstep.files.storage import BadFile, read, write
+from perstep.numerics.compiled import compiled
+from perstep.worlds import garnet
+from perstep.worlds.redpill import red_pill_blue_pill
 
 RED_PILL = "perstep/RedPillBluePill-v0"
 

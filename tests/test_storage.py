@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 import perstep
-from perstep.errors import UnknownName
-from perstep.storage import BadFile, published, read, write
+from perstep.files.storage import BadFile, published, read, write
+from perstep.inputs.errors import UnknownName
 
 ARRAYS = {
     "float64": np.array([[0.1, -0.0, np.nan], [np.inf, -np.inf, 5e-324]]),
@@ -119,7 +119,7 @@ def test_a_killed_process_leaves_the_previous_file(tmp_path):
     agent = perstep.QLearning("perstep/TwoLoop-v0", num_quantiles=3).learn(100)
     agent.save(path)
     script = (
-        "import sys, time\nfrom perstep.storage import published\n"
+        "import sys, time\nfrom perstep.files.storage import published\n"
         "with published(sys.argv[1]) as draft:\n"
         "    draft.write_bytes(b'half')\n    print('midway', flush=True)\n    time.sleep(600)\n"
     )
@@ -296,7 +296,7 @@ NAMES = ["q", "td", "lake", "pendulum", "car", "car q", "plain car"]
 def plain_loop(name):
     """The world of the file "plain car" is not compiled."""
     if name == "plain car":
-        return mock.patch("perstep.agents.worlds.compiled_world", return_value=None)
+        return mock.patch("perstep.gym.opening.compiled_world", return_value=None)
     return contextlib.nullcontext()
 
 
@@ -342,7 +342,7 @@ def test_top_level_entries(tmp_path, saved, name, key, value):
         load_changed(tmp_path, saved, name, (key,), value)
 
 
-@pytest.mark.parametrize("agent", ["os:system", "perstep.agents:QLearning", "Agent", "DeepR", "__class__", ""])
+@pytest.mark.parametrize("agent", ["os:system", "perstep.agent:QLearning", "Agent", "DeepR", "__class__", ""])
 def test_unknown_agent(tmp_path, saved, agent):
     with pytest.raises(BadFile, match="There is no agent"):
         load_changed(tmp_path, saved, "q", ("agent",), agent)

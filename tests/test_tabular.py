@@ -11,10 +11,12 @@ import pytest
 
 import oracles
 import perstep
-from perstep import policies, rules, tabular
-from perstep.masses import atoms
-from perstep.randomness import make_generator
-from perstep.units import new_units
+from perstep.numerics import policies
+from perstep.numerics.randomness import make_generator
+from perstep.numerics.scale import new_units
+from perstep.rules import transition as rules
+from perstep.rules.masses import atoms
+from perstep.tabular import kernel as tabular
 
 STATES, ACTIONS, M, N = 4, 3, 7, 5
 ALPHA, ETA = 0.05, 1.7

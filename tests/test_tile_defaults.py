@@ -9,11 +9,14 @@ import pytest
 import oracles
 import perstep
 import plain_tiles
-from perstep import linear, policies, rules, units
-from perstep.interaction.behaviour import Behaviour
-from perstep.randomness import make_generator
-from perstep.recording import new_record
-from perstep.tiles import TileCoder
+from perstep.distributions.history import new_record
+from perstep.gym.behaviour import Behaviour
+from perstep.numerics import policies
+from perstep.numerics import scale as units
+from perstep.numerics.randomness import make_generator
+from perstep.rules import transition as rules
+from perstep.tiles import kernel as linear
+from perstep.tiles.coder import TileCoder
 
 RULES = ("differential", "d2", "d3")
 AGENTS = (perstep.ActorCritic, perstep.TileQ)
@@ -135,9 +138,9 @@ def test_settings_that_are_named_win_over_the_preset():
     assert perstep.ActorCritic("CartPole-v1", offset_ratio=0.1, discount=1.0).config.average_step_size is None
     assert perstep.ActorCritic("CartPole-v1", scale_free=False).config.optimism == 0.0
     paper = perstep.ActorCritic("CartPole-v1", preset="paper")
-    assert paper.config == perstep.config.ActorCriticConfig()
+    assert paper.config == perstep.tiles.settings.ActorCriticConfig()
     with pytest.raises(ValueError, match="scale_free=True"):
-        perstep.config.ActorCriticConfig(optimism=1.0)
+        perstep.tiles.settings.ActorCriticConfig(optimism=1.0)
 
 
 @pytest.mark.parametrize(("world", "tiles"), [("MountainCar-v0", 8), ("CartPole-v1", 6), ("Acrobot-v1", 4)])

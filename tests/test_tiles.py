@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perstep.tiles import LARGEST_TABLE, TileCoder, active_tiles
+from perstep.tiles.coder import LARGEST_TABLE, TileCoder, active_tiles
 
 PI = math.pi
 

@@ -9,12 +9,14 @@ import pytest
 import oracles
 import perstep
 import plain_tiles
-from perstep import linear, policies, rules
-from perstep.interaction.behaviour import Behaviour
-from perstep.randomness import make_generator
-from perstep.recording import new_record
-from perstep.tiles import TileCoder
-from perstep.traces import KEPT, length, new_traces
+from perstep.distributions.history import new_record
+from perstep.gym.behaviour import Behaviour
+from perstep.numerics import policies
+from perstep.numerics.randomness import make_generator
+from perstep.rules import transition as rules
+from perstep.tiles import kernel as linear
+from perstep.tiles.coder import TileCoder
+from perstep.tiles.traces import KEPT, length, new_traces
 
 ACTIONS, ALPHA, BETA, ETA_PI, DECAY, HUBER = 3, 0.02, 0.026, 0.7, 0.6, 0.4
 CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)

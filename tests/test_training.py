@@ -16,11 +16,13 @@ import polars
 import pytest
 
 import perstep
-from perstep import run_view, storage, training
-from perstep.config import ActorCriticConfig, QLearningConfig, TDLearningConfig
-from perstep.figures import training as figures
-from perstep.training.exact_answers import exact_answers
-from perstep.training.run_spec import RunSpec
+from perstep.app import run_view, training
+from perstep.app.training import figures
+from perstep.app.training.exact_answers import exact_answers
+from perstep.app.training.run_spec import RunSpec
+from perstep.files import storage
+from perstep.tabular.settings import QLearningConfig, TDLearningConfig
+from perstep.tiles.settings import ActorCriticConfig
 from same_runs import Crash, assert_same_run
 
 RED_PILL = "perstep/RedPillBluePill-v0"
@@ -66,7 +68,7 @@ def test_crash_and_resume_give_the_uninterrupted_run(spec: RunSpec, tmp_path: Pa
 def test_killed_process_goes_on_to_the_bit(tmp_path: Path) -> None:
     steps = 3_000_000
     command = [
-        sys.executable, "-m", "perstep.cli", "train", "d2-q", RED_PILL, "--steps", str(steps), "--num-quantiles", "10",
+        sys.executable, "-m", "perstep.app.cli", "train", "d2-q", RED_PILL, "--steps", str(steps), "--num-quantiles", "10",
         "--checkpoint-every", "50000", "--out", str(tmp_path / "killed"),
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -11,8 +11,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 import perstep
-from perstep.cli import main
-from perstep.environments import WORLDS, Teleport, endless, without_time_limit
+from perstep.app.cli import main
+from perstep.gym.wrappers import Teleport, endless, without_time_limit
+from perstep.worlds import WORLDS
 
 SOUND = [name for name in WORLDS if "Atar" not in name]  # the games of Atari and MinAtar have ends
 
@@ -154,7 +155,7 @@ def test_ends_of_a_vector_and_its_reset_mode(mode: Any) -> None:
     vector = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs=kwargs)
     found = perstep.check_world(vector, num_steps=200)
     assert [doubt.name for doubt in found] == ["ends", "time limit"], str(found)
-    assert "wrappers=[perstep.environments.endless]" in found[0].sentence
+    assert "wrappers=[perstep.gym.endless]" in found[0].sentence
     assert any(f"An end is reset in the mode {mode.value}." in fact for fact in found.facts)
 
 
@@ -198,7 +199,7 @@ def test_states_are_called_by_their_names(capsys: pytest.CaptureFixture[str]) ->
     )
     # The command, with a world that somebody has registered.
     apart = perstep.FiniteMDP.from_function({"a": 0.5, "b": 0.5}, ["stay"], lambda state, _: [(1.0, state, 0.0)])
-    gymnasium.register("own/Apart-v0", entry_point=lambda: perstep.environments.FiniteMDPEnv(apart))
+    gymnasium.register("own/Apart-v0", entry_point=lambda: perstep.mdp.FiniteMDPEnv(apart))
     try:
         assert main(["check-world", "own/Apart-v0"]) == 1
         assert "State 'a' is in one, 'b' in another" in capsys.readouterr().out
@@ -209,7 +210,7 @@ def test_states_are_called_by_their_names(capsys: pytest.CaptureFixture[str]) ->
 def test_a_model_that_cannot_be_built_is_refused_with_the_name_of_the_state(capsys: pytest.CaptureFixture[str]) -> None:
     def broken() -> Any:
         mdp = perstep.FiniteMDP.from_function("idle", ["go"], lambda state, _: [(0.5, "busy", 0.0), (0.4, "idle", 1.0)])
-        return perstep.environments.FiniteMDPEnv(mdp)
+        return perstep.mdp.FiniteMDPEnv(mdp)
 
     gymnasium.register("own/Broken-v0", entry_point=broken)
     try:

@@ -18,8 +18,8 @@ import numba
 import numpy as np
 
 from perstep import FiniteMDP
-from perstep.environments.finite_world import start, step
-from perstep.randomness import make_generator, normal, uniform
+from perstep.mdp.sampler import start, step
+from perstep.numerics.randomness import make_generator, normal, uniform
 
 MOMENTS = (*(digit * 10**power for power in range(2, 6) for digit in (1, 2, 5)), 1_000_000)
 """Steps after which the mean reward of the life so far is noted."""
@@ -572,7 +572,7 @@ def value_span(mdp: FiniteMDP) -> float:
 
 def check_planning() -> None:
     """The plan in the true model is the optimum, and so is an optimistic one after so many visits that its intervals vanish."""
-    from perstep.environments.garnet import garnet
+    from perstep.worlds.garnet import garnet
 
     mdp, visits = garnet(12, 3, 3, 1), 10**9
     best, seen = mdp.solve().average_reward, nothing_seen(mdp)
@@ -607,7 +607,7 @@ def check_planning() -> None:
 def main() -> None:
     """Lives of 20,000 steps in two states, of which staying in the second earns 1, and in a Garnet world, which is shown only."""
     check_planning()
-    from perstep.environments.garnet import garnet
+    from perstep.worlds.garnet import garnet
 
     transitions = np.broadcast_to(np.eye(2), (2, 2, 2))  # the action is the next state
     two_states = FiniteMDP(transitions, np.array([[0.0, 0.0], [0.0, 1.0]]), initial=np.array([1.0, 0.0]))

@@ -13,7 +13,7 @@ import polars as pl
 from peers import PEERS
 from worlds import WORLDS
 
-from perstep.storage import published, read_table
+from perstep.files.storage import published, read_table
 
 MOMENTS = (1_000, 10_000, 100_000, 1_000_000)
 GROUPS = ("choose", "judge")

@@ -28,9 +28,9 @@ from peers import PEERS, moments_until
 from worlds import WORLDS, Bounds, bounds
 
 import perstep
-from perstep.agents.tracking import totals
-from perstep.progress import Bar
-from perstep.storage import read_table, write_table
+from perstep.agent.tracking import totals
+from perstep.display.progress import Bar
+from perstep.files.storage import read_table, write_table
 
 SAVE_EVERY = 5.0  # seconds
 

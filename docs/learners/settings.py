@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from perstep.algorithms import LEARNERS
-from perstep.schedules import Decay
+from perstep.numerics.schedules import Decay
+from perstep.rules.lattice import LEARNERS
 
 HERE = Path(__file__).parent
 LEARNERS_OF_PAGE = {

@@ -17,7 +17,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.ticker import MaxNLocator
 
 import perstep
-from perstep import environments as worlds
+from perstep import worlds
 
 BLUE, ORANGE, GREEN, GREY, DARK = "#0072B2", "#E69F00", "#009E73", "#BBBBBB", "#2C5278"
 ACTIONS = ListedColormap([BLUE, ORANGE, GREY])
@@ -306,5 +306,5 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    perstep.environments.register()
+    perstep.worlds.register()
     main(sys.argv[1:])

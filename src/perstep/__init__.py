@@ -6,38 +6,34 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from perstep.registration import register
+from perstep.worlds.registry import register
 
 if TYPE_CHECKING:
-    from perstep.agents import (
-        ActorCritic,
-        Agent,
-        DeepQ,
-        Evaluation,
-        Planner,
-        QLearning,
-        Snapshot,
-        TDLearning,
-        TileQ,
-        learn_together,
-        load,
-        make_agent,
-    )
-    from perstep.agents.callbacks import (
+    from perstep.agent.agent import Agent
+    from perstep.agent.callbacks import (
         CheckpointCallback,
         EvalCallback,
         EveryCallback,
         TensorBoardCallback,
         WandbCallback,
     )
-    from perstep.agents.doubts import Doubt, DoubtWarning
-    from perstep.algorithms import ALGORITHMS
-    from perstep.comparison import Comparison, compare
-    from perstep.distribution import Distribution, ThinTail
-    from perstep.environments import FiniteMDP, FollowPolicy, GaussianRewards
-    from perstep.forecast import Forecast
-    from perstep.schedules import Decay, assumptions
-    from perstep.world_check import WorldCheck, check_world
+    from perstep.agent.checks import Doubt, DoubtWarning
+    from perstep.agent.comparison import Comparison, compare
+    from perstep.agent.evaluation import Evaluation, Snapshot
+    from perstep.agent.files import load
+    from perstep.agent.making import make_agent
+    from perstep.agent.together import learn_together
+    from perstep.agent.world_check import WorldCheck, check_world
+    from perstep.deep.agent import DeepQ
+    from perstep.distributions.distribution import Distribution, ThinTail
+    from perstep.distributions.forecast import Forecast
+    from perstep.gym.wrappers import FollowPolicy
+    from perstep.mdp.mdp import FiniteMDP, GaussianRewards
+    from perstep.numerics.schedules import Decay, assumptions
+    from perstep.planning.agent import Planner
+    from perstep.rules.lattice import ALGORITHMS
+    from perstep.tabular.agent import QLearning, TDLearning
+    from perstep.tiles.agent import ActorCritic, TileQ
 
 __version__ = "0.1.0"
 
@@ -77,35 +73,58 @@ __all__ = [
 ]
 
 _HOMES = {
-    "perstep.agents": (
-        "ActorCritic",
-        "Agent",
-        "DeepQ",
-        "Evaluation",
-        "Planner",
-        "QLearning",
-        "Snapshot",
-        "TDLearning",
-        "TileQ",
-        "learn_together",
-        "load",
-        "make_agent",
-    ),
-    "perstep.agents.callbacks": (
+    "perstep.agent.agent": ("Agent",),
+    "perstep.agent.callbacks": (
         "CheckpointCallback",
         "EvalCallback",
         "EveryCallback",
         "TensorBoardCallback",
         "WandbCallback",
     ),
-    "perstep.agents.doubts": ("Doubt", "DoubtWarning"),
-    "perstep.algorithms": ("ALGORITHMS",),
-    "perstep.comparison": ("Comparison", "compare"),
-    "perstep.distribution": ("Distribution", "ThinTail"),
-    "perstep.environments": ("FiniteMDP", "FollowPolicy", "GaussianRewards"),
-    "perstep.forecast": ("Forecast",),
-    "perstep.schedules": ("Decay", "assumptions"),
-    "perstep.world_check": ("WorldCheck", "check_world"),
+    "perstep.agent.checks": (
+        "Doubt",
+        "DoubtWarning",
+    ),
+    "perstep.agent.comparison": (
+        "Comparison",
+        "compare",
+    ),
+    "perstep.agent.evaluation": (
+        "Evaluation",
+        "Snapshot",
+    ),
+    "perstep.agent.files": ("load",),
+    "perstep.agent.making": ("make_agent",),
+    "perstep.agent.together": ("learn_together",),
+    "perstep.agent.world_check": (
+        "WorldCheck",
+        "check_world",
+    ),
+    "perstep.deep.agent": ("DeepQ",),
+    "perstep.distributions.distribution": (
+        "Distribution",
+        "ThinTail",
+    ),
+    "perstep.distributions.forecast": ("Forecast",),
+    "perstep.gym.wrappers": ("FollowPolicy",),
+    "perstep.mdp.mdp": (
+        "FiniteMDP",
+        "GaussianRewards",
+    ),
+    "perstep.numerics.schedules": (
+        "Decay",
+        "assumptions",
+    ),
+    "perstep.planning.agent": ("Planner",),
+    "perstep.rules.lattice": ("ALGORITHMS",),
+    "perstep.tabular.agent": (
+        "QLearning",
+        "TDLearning",
+    ),
+    "perstep.tiles.agent": (
+        "ActorCritic",
+        "TileQ",
+    ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -117,7 +136,7 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and importlib.util.find_spec(f"perstep.{name}") is not None:
         found = importlib.import_module(f"perstep.{name}")
     else:
-        from perstep.habits import class_hint
+        from perstep.inputs.synonyms import class_hint
 
         hint = f" {found}" if (found := class_hint(name)) else ""
         raise AttributeError(f"perstep has no {name!r}.{hint} It has: {', '.join(__all__)}.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import perstep
-from perstep.agents.card import algorithm_of
-from perstep.cli import main
-from perstep.environments import two_loop
+from perstep.agent.card import algorithm_of
+from perstep.app.cli import main
+from perstep.worlds import two_loop
 
 
 def test_a_card_beside_the_file(tmp_path, capsys):

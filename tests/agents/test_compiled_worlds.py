@@ -10,9 +10,9 @@ import pytest
 from gymnasium.wrappers import TimeLimit, TransformReward
 
 import perstep
-from perstep.agents.tile_agent import say_compiled
-from perstep.environments import motion
-from perstep.storage import read
+from perstep.files.storage import read
+from perstep.tiles.tile_agent import say_compiled
+from perstep.worlds import motion
 
 WORLDS = {"CartPole-v1": 500, "MountainCar-v0": 200, "Acrobot-v1": 500}  # and the steps until an episode is cut off
 SMALL = {"preset": "paper", "tilings": 4, "tiles": 3, "num_quantiles": 4, "seed": 3}
@@ -349,7 +349,7 @@ def test_a_saved_agent_goes_on_in_a_wrapped_world(tmp_path):
 def test_an_evaluation_in_stretches_is_the_same_and_can_be_interrupted(kind, world, monkeypatch):
     agent = getattr(perstep, kind)(world, seed=1).learn(1000)
     whole = agent.evaluate(5000, seed=2)
-    monkeypatch.setattr("perstep.interaction.sampling.STRETCH", 700)
+    monkeypatch.setattr("perstep.distributions.sampling.STRETCH", 700)
     parts = agent.evaluate(5000, seed=2)
     assert parts.average_reward == whole.average_reward
     np.testing.assert_array_equal(parts.episode_returns, whole.episode_returns)
@@ -358,6 +358,6 @@ def test_an_evaluation_in_stretches_is_the_same_and_can_be_interrupted(kind, wor
     def interrupt(bar, done):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("perstep.progress.Bar.update", interrupt)
+    monkeypatch.setattr("perstep.display.progress.Bar.update", interrupt)
     with pytest.raises(KeyboardInterrupt):
         agent.evaluate(10**10)

@@ -8,7 +8,7 @@ import polars
 import pytest
 
 import perstep
-from perstep.environments import two_loop
+from perstep.worlds import two_loop
 
 SMALL = {"num_quantiles": 3, "seed": 1, "replay_capacity": 200, "learning_starts": 20, "batch_size": 8, "threads": 1}
 

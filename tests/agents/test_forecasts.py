@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import block_sums
-from perstep.environments import garnet, red_pill_blue_pill
-from perstep.environments.mdp import FiniteMDP
+from perstep.distributions import block_sums
+from perstep.mdp.mdp import FiniteMDP
+from perstep.worlds import garnet, red_pill_blue_pill
 
 
 def world(scale=1.0, shift=0.0):
@@ -55,7 +55,7 @@ def test_forecasting_changes_nothing_else_and_resumes_to_the_bit(tmp_path, rule)
 
 
 def test_files_of_agents_without_forecasts_hold_no_sums(tmp_path):
-    from perstep import storage
+    from perstep.files import storage
 
     perstep.QLearning(world(), forecast=False, seed=1).learn(10).save(tmp_path / "plain.safetensors")
     arrays, _ = storage.read(tmp_path / "plain.safetensors")

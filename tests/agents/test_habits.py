@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import perstep
-from perstep.environments import two_loop
+from perstep.worlds import two_loop
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_callback_needs_no_environment():
 
 
 def test_the_flags_of_the_command_line_know_them_too(capsys):
-    from perstep.cli import main
+    from perstep.app.cli import main
 
     assert main(["train", "d2-q", "FrozenLake-v1", "--learning-rate", "0.1"]) == 2
     assert "It is called --step-size here" in capsys.readouterr().err

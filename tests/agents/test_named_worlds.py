@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep.agents import worlds
-from perstep.environments import FiniteMDP
+from perstep.gym import opening as worlds
+from perstep.mdp.mdp import FiniteMDP
 
 
 class Machine(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep.environments import garnet, red_pill_blue_pill
+from perstep.worlds import garnet, red_pill_blue_pill
 
 TAU = 0.25
 

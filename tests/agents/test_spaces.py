@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import perstep
-from perstep import storage
+from perstep.files import storage
 
 SMALL = {"num_quantiles": 3, "seed": 1}
 DEEP = {"hidden": (8,), "replay_capacity": 100, "learning_starts": 20, "batch_size": 8, "threads": 1, "device": "cpu"}

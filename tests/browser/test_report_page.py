@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from perstep.report import report
+from perstep.paper.report import report
 from report_samples import CLAIMS, write_part, write_runs
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium, of the dev extra, is not installed")

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import rules, tabular
-from perstep.config import DeepQConfig
 from perstep.deep.observations import Observations
 from perstep.deep.replay import Batch
-from perstep.environments import red_pill_blue_pill, two_loop
+from perstep.deep.settings import DeepQConfig
+from perstep.rules import transition as rules
+from perstep.tabular import kernel as tabular
+from perstep.worlds import red_pill_blue_pill, two_loop
 from test_architecture import BLOCK_EXTRAS
 
 torch = pytest.importorskip("torch")

@@ -8,11 +8,11 @@ import pytest
 
 import oracles
 import perstep
-from perstep import rules
-from perstep.config import DeepQConfig
+from perstep.deep.settings import DeepQConfig
 from perstep.deep.stream import take_in
-from perstep.environments import two_loop
-from perstep.randomness import make_generator
+from perstep.numerics.randomness import make_generator
+from perstep.rules import transition as rules
+from perstep.worlds import two_loop
 
 torch = pytest.importorskip("torch")
 from perstep.deep import losses  # noqa: E402
@@ -307,11 +307,11 @@ def test_a_saved_agent_goes_on_to_the_bit(rule, tmp_path):
 def test_damaged_units_are_refused(name, value, tmp_path):
     agent = perstep.DeepQ("CartPole-v1", **SMALL).learn(100)
     agent.save(path := tmp_path / "agent.safetensors")
-    arrays, metadata = perstep.storage.read(path)
+    arrays, metadata = perstep.files.storage.read(path)
     full = name if name == "repeats" else f"learner.{name}"
     arrays[full] = np.array(value, arrays[full].dtype)
-    perstep.storage.write(path, arrays, metadata)
-    with pytest.raises(perstep.storage.BadFile):
+    perstep.files.storage.write(path, arrays, metadata)
+    with pytest.raises(perstep.files.storage.BadFile):
         perstep.load(path)
 
 

@@ -10,9 +10,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import perstep  # noqa: F401  registers the worlds
-from perstep.agents.worlds import make
-from perstep.environments.atari import area_weights, average_down, game_of, shrinking
-from perstep.environments.world_state import restore, snapshot
+from perstep.gym.opening import make
+from perstep.gym.world_state import restore, snapshot
+from perstep.worlds.atari import area_weights, average_down, game_of, shrinking
 
 pytest.importorskip("minatar")
 pytest.importorskip("ale_py")

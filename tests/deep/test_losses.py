@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import oracles
-from perstep import rules
-from perstep.quantiles import huber_pulls, track, track_share
+from perstep.numerics.quantiles import huber_pulls, track, track_share
+from perstep.rules import transition as rules
 
 torch = pytest.importorskip("torch")
 from perstep.deep import losses  # noqa: E402

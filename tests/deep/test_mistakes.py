@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import storage, training
-from perstep.cli import main
+from perstep.app import training
+from perstep.app.cli import main
+from perstep.files import storage
 from troubled_worlds import BAD_SEED, BAD_STEP, HugeWorld
 
 pytest.importorskip("torch")
@@ -93,9 +94,9 @@ class NotInstalled:
 
 sys.meta_path.insert(0, NotInstalled())
 
-import perstep.cli
+import perstep.app.cli
 for words in WORDS:
-    print(perstep.cli.main(words), file=sys.stderr)
+    print(perstep.app.cli.main(words), file=sys.stderr)
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perstep import rules
+from perstep.rules import transition as rules
 
 torch = pytest.importorskip("torch")
 from perstep.deep import losses  # noqa: E402

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perstep import budget
 from perstep.deep import replay as replay_module
 from perstep.deep.replay import Replay
-from perstep.randomness import make_generator
+from perstep.numerics.randomness import make_generator
+from perstep.system import budget
 
 DEPTH, SIZE = 4, 3
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from perstep import storage, training
-from perstep.cli import main
+from perstep.app import training
+from perstep.app.cli import main
+from perstep.files import storage
 from same_runs import assert_same_run
 
 pytest.importorskip("torch")
@@ -32,7 +33,7 @@ WORLDS = {"MinAtar": MINATAR, "ALE": "ALE/Breakout-v5"}
 # leaves half of its third agent and is gone.
 NURSERY = """
 import json, os, sys
-import ale_py, minatar, perstep.cli, perstep.deep.q_learning, perstep.training.flags, polars, rich.table, torch._dynamo
+import ale_py, minatar, perstep.app.cli, perstep.deep.q_learning, perstep.app.training.flags, polars, rich.table, torch._dynamo
 import safetensors.numpy as files
 
 save, saved = files.save_file, []
@@ -49,7 +50,7 @@ for line in sys.stdin:
     pid = os.fork()
     if pid == 0:
         files.save_file = write_half if dies_writing else save
-        os._exit(perstep.cli.main(words))
+        os._exit(perstep.app.cli.main(words))
     print(pid, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """

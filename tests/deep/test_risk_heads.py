@@ -10,7 +10,7 @@ import perstep
 from perstep.deep import scan
 from perstep.deep.losses import Look
 from perstep.deep.risk_heads import RiskHeads
-from perstep.environments import red_pill_blue_pill
+from perstep.worlds import red_pill_blue_pill
 
 TAU, GAMMA, UNIT = 0.25, 0.9, 2.0
 SMALL = {"hidden": (16,), "learning_starts": 200, "epsilon_steps": 1_500, "risk_heads": 9}

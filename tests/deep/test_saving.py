@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import storage
-from perstep.environments import red_pill_blue_pill
+from perstep.files import storage
+from perstep.worlds import red_pill_blue_pill
 
 torch = pytest.importorskip("torch")
 
@@ -229,7 +229,7 @@ def test_a_file_that_claims_to_be_larger_takes_no_memory(hostile, named, lake, t
     def made(*args, **settings):
         raise AssertionError("It should be refused before the agent is made.")
 
-    monkeypatch.setattr("perstep.agents.deep_q.DeepQ.__init__", made)
+    monkeypatch.setattr("perstep.deep.agent.DeepQ.__init__", made)
     with pytest.raises(storage.BadFile):
         perstep.load(tmp_path / "agent")
 

@@ -8,8 +8,8 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import perstep
-from perstep.interaction.behaviour import Ends
-from perstep.interaction.vector_worlds import VectorWorld, autoreset_mode
+from perstep.gym.behaviour import Ends
+from perstep.gym.vector import VectorWorld, autoreset_mode
 
 pytest.importorskip("torch")
 

@@ -16,8 +16,8 @@ from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
 import perstep
-from perstep.environments.autoscaling import KEEP, START, SWITCH_OFF, AutoscalingEnv
-from perstep.environments.world_state import restore, snapshot
+from perstep.gym.world_state import restore, snapshot
+from perstep.worlds.autoscaling import KEEP, START, SWITCH_OFF, AutoscalingEnv
 
 NAME = "perstep/Autoscaling-v0"
 CALM: dict[str, Any] = {"daily_wave": 0.0, "drift_noise": 0.0, "noise": 0.0}  # the demand is mean_demand in every step

@@ -10,8 +10,11 @@ import polars as pl
 import pytest
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
-from perstep.budget import TooLarge
-from perstep.environments import FiniteMDP, NotCommunicating, NotUnichain, garnet, tandem_queue
+from perstep.mdp.evaluation import NotUnichain
+from perstep.mdp.mdp import FiniteMDP
+from perstep.mdp.solving import NotCommunicating
+from perstep.system.budget import TooLarge
+from perstep.worlds import garnet, tandem_queue
 
 CAPACITY = 3
 
@@ -130,7 +133,7 @@ def test_what_is_wrong_is_said_with_the_name_of_the_state(attempt: Any, sentence
 
 
 def test_a_model_that_fills_the_memory_is_stopped_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perstep.budget.available_memory", lambda: 20_000_000)
+    monkeypatch.setattr("perstep.system.budget.available_memory", lambda: 20_000_000)
     with pytest.raises(
         TooLarge, match=r"of which 101,001 states are found, the last one 101000, needs 0.02 GB.*Bound what can grow"
     ):

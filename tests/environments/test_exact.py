@@ -11,14 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linear_programs import optimum_by_linear_program
-from perstep.environments import NotCommunicating, NotUnichain, policy_probabilities
-from perstep.environments.access_control import access_control
-from perstep.environments.far_rewards import river_swim
-from perstep.environments.garnet import garnet
-from perstep.environments.mdp import FiniteMDP, GaussianRewards
-from perstep.environments.operations import routing, tandem_queue
-from perstep.environments.redpill import red_pill_blue_pill
-from perstep.environments.two_loop import two_loop
+from perstep.mdp.evaluation import NotUnichain
+from perstep.mdp.mdp import FiniteMDP, GaussianRewards
+from perstep.mdp.policy_tables import policy_probabilities
+from perstep.mdp.solving import NotCommunicating
+from perstep.worlds.access_control import access_control
+from perstep.worlds.far_rewards import river_swim
+from perstep.worlds.garnet import garnet
+from perstep.worlds.operations import routing, tandem_queue
+from perstep.worlds.redpill import red_pill_blue_pill
+from perstep.worlds.two_loop import two_loop
 
 # A world by hand. Action 0 stays, action 1 moves on to the next of three states; staying earns 0, 1, 2.
 RING = FiniteMDP(
@@ -145,7 +147,7 @@ def test_garnet_agrees_with_linear_programming(states: int, actions: int, branch
 def test_sparse_and_dense_factorisations_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = garnet(60, 3, 4, seed=3)
     dense = mdp.evaluate(np.zeros(60, dtype=int), epsilon=0.3)
-    monkeypatch.setattr("perstep.environments.chains.DENSE_UP_TO", 10)
+    monkeypatch.setattr("perstep.mdp.chains.DENSE_UP_TO", 10)
     sparse = mdp.evaluate(np.zeros(60, dtype=int), epsilon=0.3)
     assert sparse.stationary == pytest.approx(dense.stationary, abs=1e-13)
     assert sparse.state_values == pytest.approx(dense.state_values, abs=1e-11)
@@ -294,7 +296,7 @@ def test_large_models_agree_with_small_ones(monkeypatch: pytest.MonkeyPatch) -> 
     for mdp in (tandem_queue(12), routing(12), garnet(150, 3, 40, seed=1), river_swim(160)):
         exact = mdp.solve()
         with monkeypatch.context() as large:
-            large.setattr("perstep.environments.chains.DENSE_UP_TO", 100)
+            large.setattr("perstep.mdp.chains.DENSE_UP_TO", 100)
             solution = mdp.solve(tolerance=1e-10)
             again = mdp.evaluate(solution.policy)
         assert solution.proven

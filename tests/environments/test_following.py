@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep.environments import garnet, two_loop
-from perstep.environments.gym_env import FiniteMDPEnv
+from perstep.mdp.env import FiniteMDPEnv
+from perstep.worlds import garnet, two_loop
 
 
 class Placed(gymnasium.ObservationWrapper):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from perstep.environments import FiniteMDP, PolicyEvaluation, garnet, two_loop
-from perstep.environments.mdp import GaussianRewards
+from perstep.mdp.evaluation import PolicyEvaluation
+from perstep.mdp.mdp import FiniteMDP, GaussianRewards
+from perstep.worlds import garnet, two_loop
 
 LEVELS = np.array([0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perstep.compiled import compiled
-from perstep.environments.access_control import access_control
-from perstep.environments.finite_world import FiniteWorld, alias_table, start, step
-from perstep.environments.garnet import garnet
-from perstep.environments.mdp import FiniteMDP, GaussianRewards
-from perstep.environments.redpill import red_pill_blue_pill
-from perstep.environments.two_loop import two_loop
-from perstep.randomness import make_generator, uniform
+from perstep.mdp.mdp import FiniteMDP, GaussianRewards
+from perstep.mdp.sampler import FiniteWorld, alias_table, start, step
+from perstep.numerics.compiled import compiled
+from perstep.numerics.randomness import make_generator, uniform
+from perstep.worlds.access_control import access_control
+from perstep.worlds.garnet import garnet
+from perstep.worlds.redpill import red_pill_blue_pill
+from perstep.worlds.two_loop import two_loop
 
 HALVES = np.full((2, 1, 2), 0.5)  # two states, one action, either state next
 

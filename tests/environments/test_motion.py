@@ -11,12 +11,20 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
 
-from perstep.compiled import compiled
-from perstep.environments import acrobot, cartpole, motion, mountain_car, pendulum, puck_world
-from perstep.environments.motion import ACROBOT, CARTPOLE, MOUNTAIN_CAR, PENDULUM, PUCK_WORLD, Motion, compiled_world
-from perstep.environments.pendulum import TASKS, PendulumEnv
-from perstep.environments.puck_world import PuckWorldEnv
-from perstep.randomness import make_generator, uniform
+from perstep.gym.motion import compiled_world
+from perstep.numerics.compiled import compiled
+from perstep.numerics.randomness import make_generator, uniform
+from perstep.worlds import acrobot, cartpole, motion, mountain_car, pendulum, puck_world
+from perstep.worlds.motion import (
+    ACROBOT,
+    CARTPOLE,
+    MOUNTAIN_CAR,
+    PENDULUM,
+    PUCK_WORLD,
+    Motion,
+)
+from perstep.worlds.pendulum import TASKS, PendulumEnv
+from perstep.worlds.puck_world import PuckWorldEnv
 
 
 @compiled

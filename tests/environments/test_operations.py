@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from linear_programs import optimum_by_linear_program
-from perstep.budget import TooLarge
-from perstep.environments import (
+from perstep.system.budget import TooLarge
+from perstep.worlds import (
     admission_control,
     catch,
     criss_cross,

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from perstep.compiled import compiled
-from perstep.environments.pendulum import (
+from perstep.numerics.compiled import compiled
+from perstep.numerics.randomness import make_generator, uniform
+from perstep.worlds.pendulum import (
     INVERTED_PENDULUM,
     PENDULUM_SWING_UP,
     TASKS,
@@ -24,7 +25,6 @@ from perstep.environments.pendulum import (
     step,
     wrap_angle,
 )
-from perstep.randomness import make_generator, uniform
 
 PI = math.pi
 

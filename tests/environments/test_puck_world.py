@@ -14,10 +14,10 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 import perstep
-from perstep.environments import puck_world
-from perstep.environments.puck_world import DOWN, LEFT, NOTHING, RIGHT, UP, PuckWorldEnv
-from perstep.environments.world_state import restore, snapshot
-from perstep.randomness import make_generator, uniform
+from perstep.gym.world_state import restore, snapshot
+from perstep.numerics.randomness import make_generator, uniform
+from perstep.worlds import puck_world
+from perstep.worlds.puck_world import DOWN, LEFT, NOTHING, RIGHT, UP, PuckWorldEnv
 
 NAME = "perstep/PuckWorld-v0"
 

@@ -9,16 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perstep.environments import (
-    FiniteMDP,
-    GaussianRewards,
-    PolicyEvaluation,
-    garnet,
-    red_pill_blue_pill,
-    service_queue,
-    two_loop,
-)
-from perstep.environments import reward_sums as sums
+from perstep.mdp import reward_sums as sums
+from perstep.mdp.evaluation import PolicyEvaluation
+from perstep.mdp.mdp import FiniteMDP, GaussianRewards
+from perstep.worlds import garnet, red_pill_blue_pill, service_queue, two_loop
 
 
 def moments_by_enumeration(evaluation: PolicyEvaluation, first: Any, num_steps: int) -> tuple[float, float]:

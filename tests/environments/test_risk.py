@@ -10,9 +10,10 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
-from perstep.environments import FiniteMDP, chains, garnet, red_pill_blue_pill, risk, service_queue, solving
-from perstep.environments.mdp import GaussianRewards
-from perstep.environments.outcomes import transition_matrix
+from perstep.mdp import chains, risk, solving
+from perstep.mdp.mdp import FiniteMDP, GaussianRewards
+from perstep.mdp.outcomes import transition_matrix
+from perstep.worlds import garnet, red_pill_blue_pill, service_queue
 
 LEVELS = np.array([0.1, 0.25, 0.5, 0.9])
 

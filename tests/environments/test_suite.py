@@ -12,9 +12,11 @@ from gymnasium.utils.env_checker import check_env
 
 import perstep
 from linear_programs import optimum_by_linear_program
-from perstep.environments import WORLDS, Teleport, endless, finite_world, without_time_limit
-from perstep.environments.world_state import kinds, restore, snapshot
-from perstep.randomness import make_generator, normal, uniform
+from perstep.gym.world_state import kinds, restore, snapshot
+from perstep.gym.wrappers import Teleport, endless, without_time_limit
+from perstep.mdp import sampler as finite_world
+from perstep.numerics.randomness import make_generator, normal, uniform
+from perstep.worlds import WORLDS
 
 SMALL: dict[str, dict[str, Any]] = {
     "AccessControl": {"num_servers": 4},  # with 10, probabilities of 1e-13 are too small for the linear program
@@ -91,13 +93,13 @@ def test_every_world_of_operations_has_a_rule_of_practice_that_beats_random_acti
 
 
 def test_published_values() -> None:
-    assert perstep.environments.access_control().solve().average_reward == pytest.approx(2.7432, abs=5e-5)
+    assert perstep.worlds.access_control().solve().average_reward == pytest.approx(2.7432, abs=5e-5)
     # RiverSwim with six places: always up, with balance between neighbours (see test_operations), rounds to 0.4286.
-    assert perstep.environments.river_swim().solve().average_reward == pytest.approx(0.4286, abs=5e-5)
+    assert perstep.worlds.river_swim().solve().average_reward == pytest.approx(0.4286, abs=5e-5)
 
 
 def test_admission_is_a_threshold_below_that_of_customers() -> None:
-    mdp = perstep.environments.admission_control()
+    mdp = perstep.worlds.admission_control()
     best, own = mdp.solve().policy, mdp.heuristics["individual threshold"]
     assert (np.diff(best[:-1]) >= 0).all()  # admit, then reject; where the queue is full, both are the same
     assert best.sum() > own.sum()  # and reject earlier
@@ -203,7 +205,7 @@ def test_a_pole_that_stands_up_again_is_compiled_and_learnt() -> None:
 
 
 def test_a_world_far_into_an_episode_is_restored():
-    from perstep.environments.world_state import restore, snapshot
+    from perstep.gym.world_state import restore, snapshot
 
     env = gymnasium.make("MountainCar-v0", max_episode_steps=5000)
     env.reset(seed=1)

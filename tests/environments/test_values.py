@@ -17,10 +17,13 @@ import polars as pl
 import pytest
 
 import perstep
-from perstep.environments import WORLDS, FiniteMDP, FiniteMDPEnv, NotUnichain, register
-from perstep.environments.finite_world import make_world, start
-from perstep.environments.names import ActionNumbers
-from perstep.tiles import TileCoder, active_tiles
+from perstep.mdp.env import FiniteMDPEnv
+from perstep.mdp.evaluation import NotUnichain
+from perstep.mdp.mdp import FiniteMDP
+from perstep.mdp.names import ActionNumbers
+from perstep.mdp.sampler import make_world, start
+from perstep.tiles.coder import TileCoder, active_tiles
+from perstep.worlds import WORLDS, register
 
 MOVES = np.array([[[0.9, 0.1, 0.0], [0.1, 0.9, 0.0], [0.0, 0.1, 0.9]]] * 3)  # (S, A, S)
 PAYS = np.array([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0], [64.0, 128.0, 256.0]])  # (S, A)
@@ -365,7 +368,7 @@ def test_every_world_is_of_one_type_to_compiled_code(tmp_path: Path) -> None:
     from numba import typeof
 
     assert len({typeof(mdp.world) for mdp in made}) == 1
-    assert start(made[0].world, perstep.randomness.make_generator(0)) == 0
+    assert start(made[0].world, perstep.numerics.randomness.make_generator(0)) == 0
 
 
 # ------------------------------------------------------------------------------------------------ settings and coders
@@ -490,7 +493,7 @@ def test_what_is_saved_is_loaded(make: Any, box: bool, settings: dict[str, Any],
 
 
 def test_there_is_one_list_of_worlds(capsys: pytest.CaptureFixture[str]) -> None:
-    from perstep.cli import main
+    from perstep.app.cli import main
 
     register()
     assert set(WORLDS) == {name for name in gymnasium.registry if name.startswith("perstep/")}

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import perstep.environments
-from perstep.environments.access_control import access_control
-from perstep.environments.garnet import garnet
-from perstep.environments.gym_env import FiniteMDPEnv
-from perstep.environments.mdp import FiniteMDP
-from perstep.environments.redpill import red_pill_blue_pill
-from perstep.environments.two_loop import two_loop
+import perstep.worlds
+from perstep.mdp.env import FiniteMDPEnv
+from perstep.mdp.mdp import FiniteMDP
+from perstep.worlds.access_control import access_control
+from perstep.worlds.garnet import garnet
+from perstep.worlds.redpill import red_pill_blue_pill
+from perstep.worlds.two_loop import two_loop
 
 FINITE = ["perstep/RedPillBluePill-v0", "perstep/TwoLoop-v0", "perstep/AccessControl-v0"]
 
@@ -209,7 +209,7 @@ def test_impossible_action_is_refused() -> None:
 
 def test_registration_happens_once_and_on_import() -> None:
     before = {name: gymnasium.registry[name] for name in FINITE}
-    perstep.environments.register()
+    perstep.worlds.register()
     assert all(gymnasium.registry[name] is spec for name, spec in before.items())
     program = "import gymnasium, perstep; print([n for n in gymnasium.registry if n.startswith('perstep/')])"
     listed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from games_samples import STUDIES, level, results_of, write_returns
-from perstep.figures import games, illustrations, style
-from perstep.rules import RULES
-from perstep.studies.game_returns import late_returns
-from perstep.studies.reference import RANDOM_PLAY
+from perstep.numerics.statistics import bootstrap, interquartile_mean
+from perstep.paper.figures import games, illustrations, style
+from perstep.paper.game_returns import late_returns
+from perstep.paper.reference import RANDOM_PLAY
+from perstep.rules.transition import RULES
 from perstep.studies.results import MissingRuns
-from perstep.studies.statistics import bootstrap, interquartile_mean
 
 NAN = math.nan
 figure_4, figure_late_returns, figure_c8 = (figure.draw for figure in games.FIGURES.values())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perstep.figures import pendulum, style
-from perstep.studies.catalog import PENDULUM, SCALES
-from perstep.studies.claims.pendulum import claims
-from perstep.studies.confirmation import confirmation
+from perstep.paper.catalog import PENDULUM, SCALES
+from perstep.paper.claims.pendulum import claims
+from perstep.paper.confirmation import confirmation
+from perstep.paper.figures import pendulum, style
+from perstep.paper.reference import balanced_rewards
 from perstep.studies.execution import complete
-from perstep.studies.reference import balanced_rewards
 from perstep.studies.results import Results
 
 

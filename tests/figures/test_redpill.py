@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perstep.figures import redpill, style
-from perstep.studies.catalog import REDPILL, SCALES
+from perstep.paper.catalog import REDPILL, SCALES
+from perstep.paper.figures import redpill, style
+from perstep.paper.reference import optimal_rewards
 from perstep.studies.execution import complete
 from perstep.studies.ranking import ranking
-from perstep.studies.reference import optimal_rewards
 from perstep.studies.results import Results
 
 

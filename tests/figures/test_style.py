@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib as mpl
 import numpy as np
 
-from perstep.figures import style
+from perstep.paper.figures import style
 
 
 def test_the_look_stays_inside():

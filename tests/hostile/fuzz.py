@@ -178,7 +178,7 @@ def mutate_array(array: Any, rng: random.Random) -> Any:
 
 def mutant(kind: str, sample: Path, rng: random.Random, folder: Path) -> Path:
     """A mutated file."""
-    from perstep import storage
+    from perstep.files import storage
 
     path = folder / f"mutant{sample.suffix}"
     if rng.random() < 0.3:
@@ -250,7 +250,7 @@ def serve(connection: Connection, folder: str) -> None:
     import gymnasium
 
     import perstep
-    from perstep.storage import BadFile, published, remove_leftovers  # noqa: F401 (imported before the audit)
+    from perstep.files.storage import BadFile, published, remove_leftovers  # noqa: F401 (imported before the audit)
     from perstep.studies.ranking import rank  # noqa: F401
     from perstep.studies.results import Results
     from perstep.studies.runs import try_out

@@ -23,22 +23,24 @@ import polars as pl
 import pytest
 
 import perstep
-from perstep import compiled, storage, training
-from perstep.agents.files import checkpoint_before
-from perstep.budget import BUDGET, TooLarge, claim, limited
-from perstep.config import QLearningConfig
+from perstep.agent.files import checkpoint_before
+from perstep.app import training
+from perstep.files import storage
+from perstep.files.folder_lock import Busy, locked
+from perstep.numerics import compiled
 from perstep.studies.engines import process_pool
 from perstep.studies.engines import ray as ray_engine
 from perstep.studies.execution import complete
-from perstep.studies.folder_lock import Busy, locked
 from perstep.studies.results import Results, StudyStopped
 from perstep.studies.runs import Unit
 from perstep.studies.study_command import StudyOptions
 from perstep.studies.study_file import read_study, studies_of
 from perstep.studies.sweep import ranking_table, sweep
+from perstep.system.budget import BUDGET, TooLarge, claim, limited
 from perstep.system.memory import peak_memory
 from perstep.system.signals import deferred_signals, raise_again
-from perstep.tiles import TileCoder
+from perstep.tabular.settings import QLearningConfig
+from perstep.tiles.coder import TileCoder
 
 FOLDER = Path(__file__).parent
 TWO_LOOP, RED_PILL = "perstep/TwoLoop-v0", "perstep/RedPillBluePill-v0"
@@ -272,7 +274,7 @@ class Endless(gymnasium.Env):
         (lambda: perstep.QLearning(TWO_LOOP).record_every(1, rows=10**14), "A history of 100,000,000,000,000 rows"),
         (lambda: perstep.ActorCritic("MountainCar-v0", tilings=10**12), "Choose fewer tilings"),
         (lambda: TileCoder(low=[0.0] * 40_000, high=[1.0] * 40_000, tilings=10**8), "Choose fewer tilings"),
-        (lambda: perstep.environments.access_control(num_servers=10**6), "Choose fewer servers"),
+        (lambda: perstep.worlds.access_control(num_servers=10**6), "Choose fewer servers"),
         (lambda: perstep.QLearning(TWO_LOOP).evaluate(2**62), "num_steps must be a whole number from 1 to 10,000,"),
         (lambda: perstep.QLearning(TWO_LOOP).learn(2**62), "num_steps must be a whole number from 0 to"),
     ],
@@ -320,7 +322,7 @@ def test_claims_add_up(monkeypatch):
         with pytest.raises(TooLarge, match=r"Another needs 0\.00 GB"):
             claim(60, "another")
     claim(60, "one")
-    monkeypatch.setattr("perstep.budget.available_memory", lambda: None)
+    monkeypatch.setattr("perstep.system.budget.available_memory", lambda: None)
     with pytest.raises(TooLarge, match="Choose smaller settings"):
         claim(2**60, "it")
 
@@ -407,7 +409,7 @@ def test_a_path_is_no_pattern(name, tmp_path, capsys):
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_training_folder_is_no_markup(tmp_path, capsys):
-    from perstep.cli import main
+    from perstep.app.cli import main
 
     out = tmp_path / "a[" / "b]"
     words = ["train", "d2-q", TWO_LOOP, "--steps", "50", "--quiet", "--out", str(out)]
@@ -518,7 +520,7 @@ def largest_file():
 @pytest.mark.usefixtures("undrawn")
 def test_a_training_on_a_full_disk_says_so_and_goes_on_later(largest_file, tmp_path, capsys):
     pytest.importorskip("tensorboard")
-    from perstep.cli import main
+    from perstep.app.cli import main
 
     words = ["train", "d2-q", "FrozenLake-v1", "--num-quantiles", "5", "--steps", "400", "--checkpoint-every", "200"]
     words += ["--evaluate-every", "200", "--evaluate-steps", "50", "--tensorboard", "--quiet", "--out"]
@@ -548,7 +550,7 @@ def test_a_training_on_a_full_disk_says_so_and_goes_on_later(largest_file, tmp_p
 def test_a_figure_on_a_full_disk(suffix, largest_file, tmp_path):
     from matplotlib.figure import Figure
 
-    from perstep.figures.style import save
+    from perstep.paper.figures.style import save
 
     figure = Figure()
     figure.subplots().plot([1, 2], [3, 4], label="β")
@@ -761,7 +763,7 @@ ENORMOUS = 10**60  # also too large for a float
 
 @pytest.fixture(scope="module")
 def two_loop():
-    from perstep.environments import two_loop
+    from perstep.worlds import two_loop
 
     mdp = two_loop()
     return mdp, mdp.evaluate([0] * mdp.num_states)
@@ -809,7 +811,7 @@ def test_tiles_beyond_the_digits_of_a_coordinate():
         (lambda mdp, found: perstep.FiniteMDP.from_function({}, [0], print), "start must be a state"),
         (lambda mdp, found: perstep.FiniteMDP.from_function(0, [], print), "actions must be a list"),
         (lambda mdp, found: perstep.FiniteMDP.from_function(0, [0], print, max_states="x"), "max_states must be"),
-        (lambda mdp, found: perstep.environments.endless("CartPole-v1", float("nan")), "reset_cost must be a finite"),
+        (lambda mdp, found: perstep.gym.endless("CartPole-v1", float("nan")), "reset_cost must be a finite"),
         (lambda mdp, found: perstep.make_agent(["d2-q"], mdp), "There is no algorithm"),
         (lambda mdp, found: perstep.Decay(0.1)("x"), "visits must be"),
         (lambda mdp, found: perstep.QLearning(mdp).record_every(2**63), "window must be a whole number"),

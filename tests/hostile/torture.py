@@ -26,7 +26,7 @@ from typing import Any
 
 import polars as pl
 
-from perstep import storage
+from perstep.files import storage
 
 SHARE = 0.3  # of the time of a whole run: a kill comes after this share of it at the latest
 RAY_STEPS = 15_000  # of a run on Ray: seconds, so that a machine is mostly lost inside of one
@@ -44,7 +44,7 @@ grid: {{step_size: [0.002, 0.02, 0.2], num_quantiles: [5, 10]}}
 # A process that has loaded the libraries, which takes seconds, and forks one process for every command.
 NURSERY = """
 import json, os, sys
-import perstep.cli, perstep.reproduction, perstep.studies.sweep, perstep.training.flags, rich.table
+import perstep.app.cli, perstep.paper.reproduction, perstep.studies.sweep, perstep.app.training.flags, rich.table
 
 for world, agent in (("perstep/RedPillBluePill-v0", perstep.QLearning), ("perstep/InvertedPendulum-v0", perstep.ActorCritic)):
     for rule in ("d2", "d3"):
@@ -57,7 +57,7 @@ for line in sys.stdin:
         os.setsid()
         for number in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-        os._exit(perstep.cli.main(json.loads(line)))
+        os._exit(perstep.app.cli.main(json.loads(line)))
     print(pid, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
@@ -232,7 +232,7 @@ def lose_machines(losses: int, rng: random.Random) -> None:
         with tempfile.TemporaryDirectory() as name:
             file, whole = Path(name) / "study.yaml", Path(name) / "whole"
             file.write_text(STUDY.format(world="FrozenLake-v1", steps=RAY_STEPS))
-            sweep = [sys.executable, "-W", "ignore", "-m", "perstep.cli", "sweep", str(file), "--out"]
+            sweep = [sys.executable, "-W", "ignore", "-m", "perstep.app.cli", "sweep", str(file), "--out"]
             subprocess.run([*sweep, str(whole)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             while total < losses:
                 rounds += 1

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
+from perstep.numerics.randomness import make_generator
 from perstep.planning import beliefs
 from perstep.planning.beliefs import (
     DIFFER,
@@ -27,7 +28,6 @@ from perstep.planning.beliefs import (
     unseen_chance,
 )
 from perstep.planning.counts import new_counts, take_note
-from perstep.randomness import make_generator
 
 
 @pytest.mark.parametrize(("tries", "k"), [(0, 0), (0.5, 0), (1, 1), (1.9, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4)])

@@ -7,8 +7,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from perstep.budget import TooLarge
 from perstep.planning.counts import ATOMS, NONE, fade, has_room, new_counts, take_note, with_room
+from perstep.system.budget import TooLarge
 
 STATES, ACTIONS = 6, 3
 PAIRS = STATES * ACTIONS

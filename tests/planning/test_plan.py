@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perstep.environments import access_control, garnet, maintenance, river_swim, two_loop
+from perstep.numerics.randomness import make_generator
 from perstep.planning.beliefs import DIFFER, KNOWN, MEAN, draw_model, enter, new_draw, new_experience
 from perstep.planning.counts import new_counts, take_note
 from perstep.planning.plan import FRESH, improve, new_plan
-from perstep.randomness import make_generator
+from perstep.worlds import access_control, garnet, maintenance, river_swim, two_loop
 
 LIFE = 1e7  # steps: the plan looks so far ahead
 MANY = 1e9  # tries of each pair

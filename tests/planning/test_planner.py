@@ -14,10 +14,11 @@ import pytest
 from gymnasium import spaces
 
 import perstep
-from perstep import cli
-from perstep.agents.agent import Diverged
-from perstep.agents.lattice import choose
-from perstep.environments import (
+from perstep.agent.agent import Diverged
+from perstep.agent.making import choose
+from perstep.app import cli
+from perstep.files.storage import BadFile
+from perstep.worlds import (
     access_control,
     garnet,
     maintenance,
@@ -25,7 +26,6 @@ from perstep.environments import (
     river_swim,
     two_loop,
 )
-from perstep.storage import BadFile
 
 
 class Ring(gymnasium.Env):
@@ -510,7 +510,7 @@ def test_mutated_files_are_refused_or_go_on(tmp_path):
     ],
 )
 def test_mutated_metadata_is_refused(name, value, tmp_path):
-    from perstep import storage
+    from perstep.files import storage
 
     path = tmp_path / "agent.safetensors"
     perstep.Planner("FrozenLake-v1").learn(30).save(path)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perstep.algorithms import ALGORITHMS
-from perstep.config import ActorCriticConfig, QLearningConfig
-from perstep.errors import UnknownName
-from perstep.studies.catalog import (
+from perstep.inputs.errors import UnknownName
+from perstep.paper.catalog import (
     ATARI,
     ATARI_FIGURE_4,
     ATARI_SHORT,
@@ -18,7 +16,10 @@ from perstep.studies.catalog import (
     SCALES,
     scale_named,
 )
+from perstep.rules.lattice import ALGORITHMS
 from perstep.studies.study import setting_name
+from perstep.tabular.settings import QLearningConfig
+from perstep.tiles.settings import ActorCriticConfig
 
 STUDIES = {
     study.name: study

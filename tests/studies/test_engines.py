@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perstep.cli import main
-from perstep.figures import style
-from perstep.progress import Bar
-from perstep.studies.catalog import REDPILL
+from perstep.app.cli import main
+from perstep.display.progress import Bar
+from perstep.files.folder_lock import LOCK, Busy, locked
+from perstep.paper.catalog import REDPILL
+from perstep.paper.figures import style
 from perstep.studies.engines import LocalEngine, RayEngine, engine_named
 from perstep.studies.execution import Shard, complete
-from perstep.studies.folder_lock import LOCK, Busy, locked
 from perstep.studies.results import Results, StudyStopped
 from perstep.studies.runs import Unit, run
 from perstep.studies.study import Study
@@ -313,7 +313,7 @@ def count_results(folder):
 def test_kills_at_random_moments_lose_and_repeat_nothing(tmp_path):
     (tmp_path / "kills.yaml").write_text(STUDY)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    words = [sys.executable, "-m", "perstep.cli", "sweep", str(tmp_path / "kills.yaml"), "--out"]
+    words = [sys.executable, "-m", "perstep.app.cli", "sweep", str(tmp_path / "kills.yaml"), "--out"]
     subprocess.run([*words, str(tmp_path / "whole")], env=environment, check=True, capture_output=True)
     chance, first_seen, kills = np.random.default_rng(5), {}, 0
     folder = tmp_path / "killed"

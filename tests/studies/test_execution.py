@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from perstep.agents import make_agent
-from perstep.studies.catalog import REDPILL, SCALES
+from perstep.agent.making import make_agent
+from perstep.paper.catalog import REDPILL, SCALES
 from perstep.studies.execution import complete
 from perstep.studies.results import SCHEMA, MissingRuns, Results
 from perstep.studies.runs import TRACE_POINTS, run

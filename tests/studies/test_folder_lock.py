@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perstep.studies.folder_lock import LOCK, Busy, locked
+from perstep.files.folder_lock import LOCK, Busy, locked
 
 HOLD = """
 import sys, time
@@ -59,7 +59,7 @@ def test_a_disk_without_locks_is_used_and_another_error_is_raised(
     def refuse(descriptor: int, *, blocking: bool) -> bool:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("perstep.studies.folder_lock.lock_descriptor", refuse)
+    monkeypatch.setattr("perstep.files.folder_lock.lock_descriptor", refuse)
     if granted:
         with locked(tmp_path), locked(tmp_path), locked(tmp_path, "0-of-2"):
             assert (tmp_path / LOCK).exists()

@@ -201,7 +201,7 @@ def test_a_checkpoint_of_a_world_that_is_another_one_now_is_none(tmp_path, monke
         run_unit(unit_of(LAKE, tmp_path))
     seen.extend([0] * 5)
     with monkeypatch.context() as patch:
-        patch.setattr("perstep.agents.worlds.restore", lambda *_: False)
+        patch.setattr("perstep.gym.opening.restore", lambda *_: False)
         assert same(run_unit(unit_of(LAKE, tmp_path))[0], whole)
 
 

@@ -11,8 +11,8 @@ import time
 import polars as pl
 import pytest
 
-from perstep.cli import main
-from perstep.report import report
+from perstep.app.cli import main
+from perstep.paper.report import report
 from perstep.studies import search
 from perstep.studies.study_file import Range, read_study
 
@@ -79,7 +79,7 @@ def test_a_search_goes_on_from_the_files_and_ends_when_all_was_tried(tmp_path, s
 
 def test_killed_at_any_moment_it_loses_no_trial_and_runs_none_twice(tmp_path, study):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    words = [sys.executable, "-m", "perstep.cli", "sweep", str(study), "--out", str(tmp_path / "killed")]
+    words = [sys.executable, "-m", "perstep.app.cli", "sweep", str(study), "--out", str(tmp_path / "killed")]
     words += ["--search", "optuna", "--trials", "8"]
     seen = {}
     for kept in (1, 3):
@@ -170,7 +170,7 @@ def test_a_wrong_range_is_a_sentence(tmp_path, capsys, given, sentence):
 
 
 def test_without_optuna_the_extra_is_named(tmp_path, study):
-    block = "import sys; sys.modules['optuna'] = None; from perstep.cli import main; sys.exit(main(sys.argv[1:]))"
+    block = "import sys; sys.modules['optuna'] = None; from perstep.app.cli import main; sys.exit(main(sys.argv[1:]))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     words = [sys.executable, "-c", block, "sweep", str(study), "--out", str(tmp_path / "results"), "--search", "optuna"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from perstep.studies import statistics
-from perstep.studies.statistics import (
+from perstep.numerics import statistics
+from perstep.numerics.statistics import (
     Estimate,
     Spread,
     bootstrap,

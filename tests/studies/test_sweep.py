@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from perstep.cli import main
+from perstep.app.cli import main
 from perstep.studies.results import Results
 from perstep.studies.runs import load_code
 from perstep.studies.study_file import read_study, studies_of
@@ -235,7 +235,7 @@ def test_the_processes_of_a_killed_study_end_with_it(tmp_path):
     given = PLAIN | {"world": "troubled_worlds:Calm-v0", "steps": 100_000_000, "window": 1_000_000}
     (tmp_path / "long.json").write_text(json.dumps(given))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    words = [sys.executable, "-m", "perstep.cli", "sweep", str(tmp_path / "long.json"), "--out", str(tmp_path)]
+    words = [sys.executable, "-m", "perstep.app.cli", "sweep", str(tmp_path / "long.json"), "--out", str(tmp_path)]
     with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while not (workers := busy_children(process.pid)):
             assert process.poll() is None

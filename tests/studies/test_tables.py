@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perstep.studies.catalog import ATARI, MINATAR, PENDULUM
+from perstep.paper.catalog import ATARI, MINATAR, PENDULUM
+from perstep.paper.tables import ATARI_TABLES, MINATAR_TABLES, Table, games_table, tuned_settings
 from perstep.studies.notation import printed
-from perstep.studies.tables import ATARI_TABLES, MINATAR_TABLES, Table, games_table, tuned_settings
 
 # As printed in the paper, cell by cell.
 PRINTED = {

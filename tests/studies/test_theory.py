@@ -9,20 +9,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from perstep import reproduction
-from perstep.environments import FiniteMDP, garnet, red_pill_blue_pill, two_loop
-from perstep.figures import style
-from perstep.figures import theory as figures
-from perstep.quantiles import levels
-from perstep.studies import theory
-from perstep.studies.catalog import SCALES
+from perstep.mdp.mdp import FiniteMDP
+from perstep.numerics.quantiles import levels
+from perstep.paper import reproduction, theory
+from perstep.paper.catalog import SCALES
+from perstep.paper.figures import style
+from perstep.paper.figures import theory as figures
+from perstep.paper.theory import control, prediction, quantile_tracking, returns
+from perstep.paper.theory.measuring import EFFORTS, log_spaced_steps, slope
+from perstep.paper.theory.quantile_tracking import Target, expected_gap, lyapunov
 from perstep.studies.execution import Shard, complete
 from perstep.studies.measurement import Measurement
 from perstep.studies.results import MissingRuns, Results, table
 from perstep.studies.runs import run_unit
-from perstep.studies.theory import control, prediction, quantile_tracking, returns
-from perstep.studies.theory.measuring import EFFORTS, log_spaced_steps, slope
-from perstep.studies.theory.quantile_tracking import Target, expected_gap, lyapunov
+from perstep.worlds import garnet, red_pill_blue_pill, two_loop
 
 SMOKE = SCALES["smoke"]
 

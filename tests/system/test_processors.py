@@ -37,7 +37,7 @@ def test_a_study_and_agents_in_parallel_run_without_affinity(monkeypatch: pytest
     import dataclasses
 
     import perstep
-    from perstep.studies.catalog import REDPILL
+    from perstep.paper.catalog import REDPILL
     from perstep.studies.execution import complete
     from perstep.studies.provenance import machine
     from perstep.studies.results import Results

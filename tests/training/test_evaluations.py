@@ -13,11 +13,13 @@ import polars
 import pytest
 
 import perstep
-from perstep import training
-from perstep.cli import main
-from perstep.config import ActorCriticConfig, DeepQConfig, QLearningConfig, TDLearningConfig
-from perstep.training import EvaluationPlan
-from perstep.training.run_spec import RunSpec
+from perstep.app import training
+from perstep.app.cli import main
+from perstep.app.training import EvaluationPlan
+from perstep.app.training.run_spec import RunSpec
+from perstep.deep.settings import DeepQConfig
+from perstep.tabular.settings import QLearningConfig, TDLearningConfig
+from perstep.tiles.settings import ActorCriticConfig
 from same_runs import Crash, assert_same_run, content, evaluations
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -217,11 +219,12 @@ def test_a_file_that_is_something_else(tmp_path: Path) -> None:
     path = tmp_path / training.EVALUATIONS
     polars.DataFrame({"a": [1]}).write_parquet(path)
     with pytest.raises(
-        perstep.storage.BadFile, match=r"Expected evaluations of a run in .*, got the columns a\. Move the file away"
+        perstep.files.storage.BadFile,
+        match=r"Expected evaluations of a run in .*, got the columns a\. Move the file away",
     ):
         training.train(FROZEN, 600, tmp_path, evaluate=PLAN, resume=True)
     path.write_bytes(b"half a file")
-    with pytest.raises(perstep.storage.BadFile, match="cannot be read"):
+    with pytest.raises(perstep.files.storage.BadFile, match="cannot be read"):
         training.train(FROZEN, 600, tmp_path, evaluate=PLAN, resume=True)
     path.unlink()
     training.train(FROZEN, 600, tmp_path, evaluate=PLAN, resume=True)

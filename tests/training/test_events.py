@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import training
-from perstep.agents.tracking import TensorBoardLog, Tracker, totals
-from perstep.cli import main
-from perstep.config import QLearningConfig
-from perstep.training import EvaluationPlan
-from perstep.training.run_spec import RunSpec
+from perstep.agent.tracking import TensorBoardLog, Tracker, totals
+from perstep.app import training
+from perstep.app.cli import main
+from perstep.app.training import EvaluationPlan
+from perstep.app.training.run_spec import RunSpec
+from perstep.tabular.settings import QLearningConfig
 from same_runs import Crash
 
 pytest.importorskip("tensorboard")

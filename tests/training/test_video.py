@@ -15,9 +15,9 @@ from gymnasium.wrappers import TransformReward
 from PIL import Image
 
 import perstep
-from perstep import training
-from perstep.cli import main
-from perstep.training.video import drawn_world, record_video
+from perstep.app import training
+from perstep.app.cli import main
+from perstep.app.training.video import drawn_world, record_video
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -78,7 +78,7 @@ def test_mp4_without_an_encoder(no_encoder: Path, tmp_path: Path, capsys: pytest
 def test_what_the_encoder_says_is_passed_on(no_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = perstep.ActorCritic(PENDULUM).learn(10)
     put_encoder(no_encoder)
-    monkeypatch.setattr("perstep.training.video.MP4_SIDE", 301)
+    monkeypatch.setattr("perstep.app.training.video.MP4_SIDE", 301)
     with pytest.raises(RuntimeError, match=r"ffmpeg could not write .*a\.mp4: cannot encode 300x300"):
         record_video(agent, tmp_path / "a.mp4", 2)
     assert not list(tmp_path.glob("*.mp4"))
@@ -140,7 +140,7 @@ def test_a_video_has_the_threads_of_an_evaluation(tmp_path: Path, monkeypatch: p
         return choose(*given)
 
     monkeypatch.setattr(agent, "_choose", chosen)
-    monkeypatch.setattr("perstep.training.video.drawn_world", lambda agent: Drawn("CartPole-v1"))
+    monkeypatch.setattr("perstep.app.training.video.drawn_world", lambda agent: Drawn("CartPole-v1"))
     before = torch.get_num_threads()
     record_video(agent, tmp_path / "a.gif", 4)
     assert seen == {2}

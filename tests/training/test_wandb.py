@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import perstep
-from perstep import training
-from perstep.agents.tracking import TensorBoardLog, Tracker, WandbLog
-from perstep.cli import main
-from perstep.config import QLearningConfig
-from perstep.training import EvaluationPlan
-from perstep.training.run_spec import RunSpec
+from perstep.agent.tracking import TensorBoardLog, Tracker, WandbLog
+from perstep.app import training
+from perstep.app.cli import main
+from perstep.app.training import EvaluationPlan
+from perstep.app.training.run_spec import RunSpec
+from perstep.tabular.settings import QLearningConfig
 from same_runs import Crash
 
 pytest.importorskip("wandb")
@@ -165,7 +165,7 @@ def test_a_tracker_closes_what_failed_as_failed(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_is_named_before_anything_runs(tmp_path: Path) -> None:
-    block = "import sys; sys.modules['wandb'] = None; from perstep.cli import main; sys.exit(main(sys.argv[1:]))"
+    block = "import sys; sys.modules['wandb'] = None; from perstep.app.cli import main; sys.exit(main(sys.argv[1:]))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     words = ["train", "d2-q", "FrozenLake-v1", "--steps", "300", "--out", str(tmp_path / "c"), "--wandb", "mine"]
     done = subprocess.run([sys.executable, "-c", block, *words], env=environment, capture_output=True, text=True)
@@ -175,7 +175,7 @@ def test_without_the_extra_it_is_named_before_anything_runs(tmp_path: Path) -> N
 
 
 def test_without_an_account_it_says_what_to_do(tmp_path: Path) -> None:
-    script = f"from perstep.agents.tracking import WandbLog; WandbLog('mine', dir={str(tmp_path)!r})"
+    script = f"from perstep.agent.tracking import WandbLog; WandbLog('mine', dir={str(tmp_path)!r})"
     own = {"WANDB_MODE": "online", "WANDB_API_KEY": "", "NETRC": str(tmp_path / "netrc"), "HOME": str(tmp_path)}
     environment = os.environ | own | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     words = [sys.executable, "-c", script]

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.compiled import compiled
+from perstep.numerics.compiled import compiled
 
 LONGEST_MEMORY = 100_000  # observations
 FARTHEST = 10.0  # spreads from the mean: what is farther is read as if it were here

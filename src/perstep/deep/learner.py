@@ -17,19 +17,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from perstep.budget import claim
-from perstep.config import DeepQConfig
 from perstep.deep import losses
 from perstep.deep.inputs import InputScale
 from perstep.deep.networks import ValueNetwork, as_inputs, layout, make_network
 from perstep.deep.observations import Observations
 from perstep.deep.replay import LONGEST, Batch
 from perstep.deep.risk_heads import RiskHeads
-from perstep.quantiles import levels
-from perstep.rules import RewardEstimate, Steps, mean_of_last_axis
-from perstep.schedules import step_size
+from perstep.deep.settings import DeepQConfig
+from perstep.numerics.quantiles import levels
+from perstep.numerics.scale import return_unit, reward_unit
+from perstep.numerics.schedules import step_size
+from perstep.rules.transition import RewardEstimate, Steps, mean_of_last_axis
+from perstep.system.budget import claim
 from perstep.system.memory import keep_freed_memory
-from perstep.units import return_unit, reward_unit
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from perstep.compiled import compiled
-from perstep.quantiles import SHAPE_STEP, huber_pulls, mean
-from perstep.rules import (
+from perstep.numerics.compiled import compiled
+from perstep.numerics.quantiles import SHAPE_STEP, huber_pulls, mean
+from perstep.rules.transition import (
     SCALAR,
     UNCENTERED,
     VALUE,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from perstep.deep.observations import Observations
-from perstep.errors import unknown
+from perstep.inputs.errors import unknown
 
 Layers = OrderedDict[str, nn.Module]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.schedules import is_finite
+from perstep.numerics.schedules import is_finite
 
 Layout = Literal["channels-first", "channels-last", "plane", "vector", "discrete"]
 

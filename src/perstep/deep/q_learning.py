@@ -9,7 +9,7 @@ import torch
 from perstep.deep.learner import NetworkLearner
 from perstep.deep.losses import Look
 from perstep.deep.replay import Batch
-from perstep.rules import mean_of_last_axis
+from perstep.rules.transition import mean_of_last_axis
 
 
 @final

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.budget import claim, gigabytes
-from perstep.compiled import compiled
-from perstep.randomness import Generator, uniform
+from perstep.numerics.compiled import compiled
+from perstep.numerics.randomness import Generator, uniform
+from perstep.system.budget import claim, gigabytes
 from perstep.system.memory import available_memory
 
 SLACK = 32  # one extra frame for this many transitions, for the first observations of episodes

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perstep.compiled import compiled
-from perstep.config import DeepQConfig
-from perstep.rules import (
+from perstep.deep.settings import DeepQConfig
+from perstep.numerics.compiled import compiled
+from perstep.numerics.scale import Scale, reward_unit
+from perstep.numerics.schedules import as_decay, step_size
+from perstep.rules.transition import (
     SCALAR,
     AverageSteps,
     RewardEstimate,
@@ -21,8 +23,6 @@ from perstep.rules import (
     track_beside,
     track_rewards,
 )
-from perstep.schedules import as_decay, step_size
-from perstep.units import Scale, reward_unit
 
 FASTEST = 25.0  # the largest step of an extreme quantile, in steps of the median
 

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.compiled import compiled
+from perstep.numerics.compiled import compiled
+from perstep.numerics.randomness import normal, uniform
 from perstep.planning.counts import NONE
-from perstep.randomness import normal, uniform
 
 Floats = NDArray[np.float64]
 

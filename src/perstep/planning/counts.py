@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.budget import claim
-from perstep.compiled import compiled
+from perstep.numerics.compiled import compiled
+from perstep.system.budget import claim
 
 Floats = NDArray[np.float64]
 

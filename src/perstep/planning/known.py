@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.environments import building
-from perstep.environments.chains import closed_classes, reachable, stationary_gain_values
-from perstep.environments.mdp import FiniteMDP
-from perstep.environments.outcomes import pack
+from perstep.mdp import building
+from perstep.mdp.chains import closed_classes, reachable, stationary_gain_values
+from perstep.mdp.mdp import FiniteMDP
+from perstep.mdp.outcomes import pack
 from perstep.planning.beliefs import DEGREES, KNOWN, MEAN, REWARD_SPREAD, Experience
 from perstep.planning.beliefs import share_of_surprises as share_now
 from perstep.planning.counts import Counts

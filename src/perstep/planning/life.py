@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from perstep.compiled import compiled
-from perstep.environments.finite_world import step
+from perstep.distributions.history import note
+from perstep.mdp.sampler import step
+from perstep.numerics.compiled import compiled
+from perstep.numerics.randomness import uniform
 from perstep.planning.beliefs import (
     DEGREES,
     DIFFER,
@@ -30,9 +32,7 @@ from perstep.planning.beliefs import (
 )
 from perstep.planning.counts import fade, has_room, take_note
 from perstep.planning.plan import FRESH, MOST_SWEEPS, TOLERANCE, improve
-from perstep.randomness import uniform
-from perstep.recording import note
-from perstep.rules import DIFFERENTIAL
+from perstep.rules.transition import DIFFERENTIAL
 
 WORK_OF_A_STEP = 1_000  # entries: about twenty microseconds
 FIRST_WORK = 1_000_000_000  # entries that may be read at once: five to thirty seconds, by the size of the world

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.compiled import compiled
+from perstep.numerics.compiled import compiled
 from perstep.planning.beliefs import GAIN, KNOWN, MEAN, WORK
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perstep.progress import Bar
+from perstep.display.progress import Bar
 from perstep.studies.engines import Engine, LocalEngine
 from perstep.studies.measurement import Row
 from perstep.studies.results import Results, errors

@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 
 import polars as pl
 
+from perstep.numerics.statistics import Floats, mean_and_error
 from perstep.studies.notation import symbols
 from perstep.studies.results import MissingRuns, Results
-from perstep.studies.statistics import Floats, mean_and_error
 from perstep.studies.study import Setting, Study
 
 ALL_STEPS, LATE_STEPS = "average_reward", "late_reward"  # columns of the results

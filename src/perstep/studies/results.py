@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from perstep.storage import BadFile, published, read_table, write_table
+from perstep.files.storage import BadFile, published, read_table, write_table
 from perstep.studies.measurement import Measurement, Row
 from perstep.studies.study import Setting, Study, setting_name
 

@@ -13,11 +13,11 @@ import warnings
 from pathlib import Path
 from typing import Any, final
 
-from perstep.agents import Agent
-from perstep.agents.files import checkpoint_before, load_checkpoint, save_checkpoint
-from perstep.agents.network_agent import NetworkAgent
-from perstep.agents.worlds import FRESH, describe
-from perstep.checkpoint_schedule import COST_FACTOR, CheckpointSchedule
+from perstep.agent.agent import Agent
+from perstep.agent.files import checkpoint_before, load_checkpoint, save_checkpoint
+from perstep.deep.network_agent import NetworkAgent
+from perstep.files.checkpoint_schedule import COST_FACTOR, CheckpointSchedule
+from perstep.gym.opening import FRESH, describe
 
 FOLDER = ".drafts"  # in the folder of the results; the name is older than this module, and old folders must be found
 MAX_SECONDS = 60.0  # of work that may be lost

@@ -16,17 +16,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from perstep.agents import Agent, make_agent
-from perstep.agents.doubts import DoubtWarning
-from perstep.agents.worlds import make, open_world
-from perstep.algorithms import algorithm
-from perstep.recording import PENDING, REWARDS, History
-from perstep.schedules import Decay
+from perstep.agent.agent import Agent
+from perstep.agent.checks import DoubtWarning
+from perstep.agent.making import make_agent
+from perstep.distributions.history import PENDING, REWARDS, History
+from perstep.gym.opening import make, open_world
+from perstep.numerics.schedules import Decay
+from perstep.numerics.statistics import Floats
+from perstep.rules.lattice import algorithm
 from perstep.studies.measurement import Measurement, Row
 from perstep.studies.provenance import versions
 from perstep.studies.results import COARSE_POINTS, ROWS, SCHEMA, Experiment
 from perstep.studies.run_checkpoints import FOLDER, RunCheckpoint
-from perstep.studies.statistics import Floats
 from perstep.studies.study import Setting, Study
 
 TRACE_POINTS = 200  # how often the quantiles of a traced run are recorded: more points than a figure can show

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.console import Console
 
-from perstep.progress import duration
+from perstep.display.progress import duration
 from perstep.studies.execution import Summary, complete
 from perstep.studies.provenance import write_provenance
 from perstep.studies.ranking import ALL_STEPS

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from perstep.algorithms import algorithm
-from perstep.rules import RULES, Rule
+from perstep.rules.lattice import algorithm
+from perstep.rules.transition import RULES, Rule
 
 Setting = Mapping[str, float]
 """One configuration: a value for each name in a grid."""

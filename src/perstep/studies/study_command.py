@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.text import Text
 
-from perstep.progress import duration, si
+from perstep.display.progress import duration, si
 from perstep.studies.engines import Engine, LocalEngine
 from perstep.studies.execution import WHOLE, Shard, Summary, complete
 from perstep.studies.provenance import gather_shares, write_provenance

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perstep import presets
-from perstep.algorithms import ALGORITHMS, algorithm
-from perstep.config import count
-from perstep.errors import unknown
-from perstep.schedules import Decay, is_finite
+from perstep.inputs.checks import count
+from perstep.inputs.errors import unknown
+from perstep.numerics.schedules import Decay, is_finite
+from perstep.rules import presets
+from perstep.rules.lattice import ALGORITHMS, algorithm
 from perstep.studies.runs import load_code
 from perstep.studies.study import Study, setting_name
 

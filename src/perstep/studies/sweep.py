@@ -11,12 +11,12 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from perstep.studies.folder_lock import locked
+from perstep.files.folder_lock import locked
+from perstep.numerics.statistics import Floats
 from perstep.studies.ranking import ALL_STEPS, rank
 from perstep.studies.results import Results, StudyStopped, publishing
 from perstep.studies.runs import try_out
 from perstep.studies.search import failures, search
-from perstep.studies.statistics import Floats
 from perstep.studies.study import Setting, Study, setting_name
 from perstep.studies.study_command import StudyOptions, new_console, run_study
 from perstep.studies.study_file import UserStudy, read_study

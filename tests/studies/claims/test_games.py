@@ -11,10 +11,10 @@ import pytest
 
 import perstep
 from games_samples import level, results_of, write_returns
-from perstep.studies.catalog import ATARI, MINATAR, MINATAR_TUNING
-from perstep.studies.claims.games import claims, tuning_claims
-from perstep.studies.game_returns import found_by_game, late_returns, late_scores
-from perstep.studies.reference import RANDOM_PLAY
+from perstep.paper.catalog import ATARI, MINATAR, MINATAR_TUNING
+from perstep.paper.claims.games import claims, tuning_claims
+from perstep.paper.game_returns import found_by_game, late_returns, late_scores
+from perstep.paper.reference import RANDOM_PLAY
 from perstep.studies.results import MissingRuns, Results
 
 NAN = math.nan

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from perstep.studies.catalog import PENDULUM
-from perstep.studies.claims import comparison, pendulum
-from perstep.studies.confirmation import confirmation, confirmed, confirming
+from perstep.paper.catalog import PENDULUM
+from perstep.paper.claims import comparison, pendulum
+from perstep.paper.confirmation import confirmation, confirmed, confirming
+from perstep.paper.reference import balanced_rewards
 from perstep.studies.execution import complete
 from perstep.studies.ranking import ALL_STEPS, LATE_STEPS
-from perstep.studies.reference import balanced_rewards
 from perstep.studies.results import SCHEMA, Results
 
 DIFFERENTIAL, D2, D3 = (dataclasses.replace(study, num_runs=2) for study in PENDULUM)

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from perstep.studies.catalog import REDPILL
-from perstep.studies.claims import comparison, redpill
+from perstep.paper.catalog import REDPILL
+from perstep.paper.claims import comparison, redpill
 from perstep.studies.results import SCHEMA, Results
 
 # ε-greedy blue is in the blue world 0.95 of the time. Below the middle only its lower half counts, of mass 0.475 at −1.0, so

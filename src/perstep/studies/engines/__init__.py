@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from perstep.errors import unknown
+from perstep.inputs.errors import unknown
 from perstep.studies.engines.local import LocalEngine
 from perstep.studies.engines.ray import RayEngine
 from perstep.studies.runs import Unit, UnitUpdates

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perstep.algorithms import algorithm
+from perstep.rules.lattice import algorithm
 from perstep.studies.engines.process_pool import run_in_process
 from perstep.studies.measurement import Row
 from perstep.studies.runs import Unit, UnitUpdates, is_compiled, run_unit

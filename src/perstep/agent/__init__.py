@@ -1,0 +1,1 @@
+"""What every agent has, whatever its learner: verbs, checks, files, card, callbacks, many at once."""

@@ -1,0 +1,683 @@
+"""The verbs that every agent has, whatever its learner: learn, predict, evaluate, save."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import math
+import os
+import threading
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.agent.arrays import (
+    check_cursor,
+    check_masses,
+    check_sketch,
+    fill,
+    finite_numbers,
+    flatten,
+    put,
+)
+from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
+from perstep.agent.card import card
+from perstep.agent.checks import Doubt, DoubtWarning, Trace, doubts
+from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
+from perstep.display.progress import Bar
+from perstep.distributions.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
+from perstep.distributions.distribution import Distribution
+from perstep.distributions.forecast import Forecast
+from perstep.distributions.history import ROWS, History, Record, effective_steps, new_record, note_end
+from perstep.distributions.sketch import LONGEST as LONGEST_EPOCH
+from perstep.distributions.sketch import UNBOUNDED, Sketch, atoms, index, kept, new_sketch, no_sketch
+from perstep.files import storage
+from perstep.gym.behaviour import Ends
+from perstep.gym.loop import GymnasiumWorld
+from perstep.gym.opening import Absent, describe, go_back, name_of_world, open_world
+from perstep.gym.spaces import space_to_json
+from perstep.inputs.checks import count, whole
+from perstep.inputs.synonyms import instead_of
+from perstep.mdp.mdp import FiniteMDP
+from perstep.numerics.quantiles import mean
+from perstep.numerics.randomness import Generator, make_generator
+from perstep.numerics.scale import LONGEST_MEMORY
+from perstep.rules import transition
+from perstep.rules.masses import MOST_DOUBLINGS, is_outgrown
+from perstep.rules.masses import atoms as atoms_of_masses
+from perstep.rules.risk import Risk
+from perstep.rules.settings import LearnerConfig
+from perstep.rules.transition import RULES, RewardEstimate
+from perstep.system.budget import claim
+from perstep.system.signals import deferred_signals, raise_again
+
+if TYPE_CHECKING:
+    from perstep.gym.opening import World
+
+Floats = NDArray[np.float64]
+
+FORMAT = 1  # of saved files
+FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
+PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
+LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
+LONGEST_EVALUATION = 10**10  # steps: an hour or more
+LEAST_EXPERIENCE = 1_000  # steps before a forecast
+KEPT_REWARDS = 1_000_000  # rewards that an evaluation keeps, evenly spaced in time
+
+
+class Diverged(ArithmeticError):
+    """Estimates that are NaN or infinite."""
+
+
+_LEARNING: set[int] = set()
+_GUARD = threading.Lock()
+
+
+@contextlib.contextmanager
+def _alone(agent: object) -> Iterator[None]:
+    """Refuse a second call of `learn` while one is running: compiled loops hold no lock, and two would corrupt the memory."""
+    with _GUARD:
+        if id(agent) in _LEARNING:
+            raise RuntimeError(
+                "This agent is already learning, in another thread or in its own callback. Wait for it, or make one agent for each "
+                "thread (perstep.learn_together runs several at once)."
+            )
+        _LEARNING.add(id(agent))
+    try:
+        yield
+    finally:
+        _LEARNING.discard(id(agent))
+
+
+class AgentHooks:
+    """What plain loops ask of every agent; each learner adds how it reads, acts and learns (interaction/gymnasium_worlds.py)."""
+
+    def __init__(self, agent: Any) -> None:
+        self._agent = agent
+
+    def note_end(self, episode_return: float) -> None:
+        """An episode ends with the transition that is learnt next."""
+        note_end(self._agent._record, episode_return)
+
+
+class Agent(ABC):
+    """An agent in its world: learn, look, save, go on."""
+
+    Config: ClassVar[Any]  # the class of its settings
+    _hooks: Any  # the AgentHooks of its learner
+    _load: ClassVar[Callable[..., Agent]]  # perstep.load, which agents/files.py puts here
+    _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
+    _finite: ClassVar[
+        tuple[str, ...]
+    ] = ()  # how the names of arrays begin that `load` refuses with NaN or infinite numbers
+
+    def __new__(cls, *given: Any, **settings: Any) -> Self:
+        """Refuse what is given by position, as elsewhere, before Python does so without a hint."""
+        places = [p.name for p in inspect.signature(cls).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        if given and isinstance(given[0], str) and given[0].endswith("Policy"):
+            raise TypeError(
+                f"{cls.__name__} takes no name of a policy, because the spaces of the world decide what it learns with: "
+                f"perstep.{cls.__name__}({', '.join(places)}), got {given[0]!r}."
+            )
+        if len(given) > len(places):
+            raise TypeError(
+                f"{cls.__name__} takes {' and '.join(places)} by position and settings by name: "
+                f"perstep.{cls.__name__}({', '.join(places)}, seed=0), got {len(given)} values by position."
+            )
+        return super().__new__(cls)
+
+    def __init__(self, env: World | Absent, config: LearnerConfig) -> None:
+        self._config = config
+        claim(
+            8 * (ROWS + 20) * config.theta_size + 64 * config.value_size,
+            f"an agent with {config.theta_size:,} reward quantiles and {config.value_size:,} numbers per value",
+            "Choose a smaller num_quantiles.",
+        )
+        self._opened = open_world(env, self._reads_vectors)
+        self._composed = self._opened.composed if self._reads_vectors else None
+        self.steps = 0
+        """The number of steps learnt so far."""
+        self.snapshots: list[Snapshot] = []
+        """Copies of the estimates at the steps that `learn(snapshot_at=…)` names."""
+        self._trace = Trace()
+        self.may_diverge = False
+        """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
+        self._rewards: RewardEstimate = transition.reward_estimate(
+            config.theta_size,
+            config.initial_average_reward,
+            config.scale_free,
+            config.rule_row.has_reward_masses,
+        )
+        self._objective = self._rewards  # what the values learn from
+        if config.target_from_quantiles:
+            self._objective = transition.reward_estimate(
+                config.theta_size,
+                config.initial_average_reward,
+                config.scale_free,
+                config.rule_row.has_reward_masses,
+            )
+        self._risk = Risk(config.risk_level, self._rewards) if config.target_from_quantiles else None
+        self._record: Record = new_record(
+            config.theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums()
+        )
+        self._generator = make_generator(config.seed)
+        self._prediction_generator = make_generator(config.seed, 1)
+        self._world: GymnasiumWorld | None = None
+        if self._opened.env is not None:
+            self._world = GymnasiumWorld(self._opened.env, self._ends, config.seed)
+
+    @property
+    def config(self) -> Any:
+        """The settings. They cannot be changed: what compiled code reads was made from them."""
+        return self._config
+
+    @config.setter
+    def config(self, value: Any) -> Never:
+        raise AttributeError(
+            f"The settings of an agent cannot be changed. Make another one: perstep.{type(self).__name__}(env, …)."
+        )
+
+    @property
+    def mdp(self) -> FiniteMDP | None:
+        """The finite MDP that the world is, if it is one."""
+        return self._opened.mdp
+
+    @property
+    def world_name(self) -> str:
+        """The id of the world with its settings; of a finite MDP its name and sizes."""
+        world = getattr(self, "_vector_world", None) or self._world
+        return name_of_world(self._opened, None if world is None else world.env)
+
+    @property
+    def compiled_world(self) -> str | None:
+        """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
+        return self._opened.mdp.name or "a finite MDP" if self._opened.mdp is not None else None
+
+    @property
+    def reset_cost(self) -> float:
+        """What the end of an episode costs now."""
+        return self._ends.reset_cost if self._world is None else self._world.reset_cost
+
+    @property
+    def _ends(self) -> Ends:
+        return Ends.of(self.config.termination, self.config.reset_cost)
+
+    def __init_subclass__(cls) -> None:
+        """Show the settings in the signature, so that help() and notebooks list them."""
+        if not inspect.isabstract(cls) and "Config" in vars(cls):
+            own = list(inspect.signature(cls.__init__).parameters.values())[1:-1]
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            shown = cls.Config.preset_settings({})
+            settings = [
+                inspect.Parameter(
+                    field.name, keyword, default=shown.get(field.name, field.default), annotation=field.type
+                )
+                for field in fields(cls.Config)
+            ]
+            cls.__signature__ = inspect.Signature([*own, *settings])  # type: ignore[attr-defined]
+
+    def learn(
+        self,
+        num_steps: float | None = None,
+        *,
+        progress: bool | None = None,
+        callback: Callback | Iterable[Callback] | None = None,
+        snapshot_at: Iterable[int] = (),
+        **elsewhere: Never,
+    ) -> Self:
+        """Learn for `num_steps` more steps; call again to go on.
+
+        `progress`: show a progress bar always (True), never (False), or on a terminal when it takes long (None).
+        `callback(agent)` is called several times a second, and an `EvalCallback` or `CheckpointCallback` every so many steps; give
+        one or several. Learning stops when one returns False. `snapshot_at`: step numbers (0 is the beginning) at which to keep a
+        copy of the estimates in `agent.snapshots`. None of these changes what is learnt.
+        """
+        for name in elsewhere:
+            raise TypeError(f"learn has no argument {name!r}. {instead_of(name) or 'See help(agent.learn).'}")
+        with _alone(self):
+            self._learn(whole("num_steps", num_steps, 0), progress, callbacks_of(callback), snapshot_at)
+        if not self.may_diverge and (found := self.check()):
+            more = f" ({len(found) - 1} more: agent.check())" if len(found) > 1 else ""
+            warnings.warn(f"{found[0]}{more}", DoubtWarning, stacklevel=2)
+        return self
+
+    def check(self) -> list[Doubt]:
+        """What is probably wrong: estimates that contradict experience, each as a sentence with the setting to change.
+
+        Empty if nothing is, or before the first thousand steps. `learn` warns of the first one.
+        """
+        return doubts(self)
+
+    def _learn(
+        self, num_steps: int, progress: bool | None, callbacks: list[Callback], snapshot_at: Iterable[int]
+    ) -> Self:
+        end = self.steps + count("num_steps", num_steps, 0, LONGEST - 1 - self.steps)
+        if not isinstance(snapshot_at, Iterable):
+            raise TypeError(f"snapshot_at must be a list of step numbers, got {snapshot_at!r}.")
+        named = (count("A step of snapshot_at", step, 0) for step in snapshot_at)
+        wanted = sorted({step for step in named if self.steps <= step <= end})
+        chunk = FIRST_CHUNK
+        with Bar(num_steps, type(self).__name__, show=progress) as bar:
+            while True:
+                if wanted and wanted[0] <= self.steps:  # several environments step together, and may step past it
+                    self.snapshots.append(self._snapshot())
+                    wanted = [step for step in wanted if step > self.steps]
+                if self.steps >= end:
+                    return self
+                begin = time.perf_counter()
+                before = self.steps
+                stop = min(next_call(callbacks, before, end), wanted[0] if wanted else end, end)
+                span = min(chunk, stop - before)
+                with deferred_signals() as received:  # inside a chunk, estimates and number of steps may not agree
+                    self._advance(span)
+                raise_again(received)
+                self._check_finite()
+                self._check_grid()
+                self._trace.look(self)
+                if span == chunk:
+                    speed = span / max(time.perf_counter() - begin, 1e-6)
+                    chunk = int(min(max(speed * PULSE, 1), 10 * chunk))
+                if not call(callbacks, self, before):
+                    return self
+                bar.update(num_steps - (end - self.steps), self._headline)
+
+    @property
+    def _headline(self) -> str:
+        """What the progress bar says."""
+        return f"average reward {self.average_reward:.4g}"
+
+    @property
+    def average_reward(self) -> float:
+        """R̄, the estimate of the average reward per step."""
+        return float(transition.average_reward(self.config.rule_row.number, self._rewards))
+
+    @property
+    def objective(self) -> float:
+        """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
+        return float(transition.average_reward(self.config.rule_row.number, self._objective))
+
+    @property
+    def reward_quantiles(self) -> Floats:
+        """θ, the estimated quantiles of the long-run reward per step, (m,); one number, the average, for rules without them."""
+        return self._rewards.theta.copy()
+
+    @property
+    def quantile_mean(self) -> float:
+        """The mean of θ; the average reward differs from it by the offset, and by what happens between the quantiles."""
+        return float(mean(self._rewards.theta))
+
+    @property
+    def earned_reward(self) -> float:
+        """The mean reward per step of late: that of `reward_distribution`; NaN before the first step."""
+        values, counts = atoms(self._record.sketch)
+        return float(values @ (counts / counts.sum())) if counts.size else math.nan
+
+    @property
+    def reward_distribution(self) -> Distribution:
+        """The distribution of the reward per step, as it was counted of late in what the agent did, explorations included; with its
+        number of steps and its standard errors.
+
+        It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Up to
+        1024 distinct rewards are counted exactly. Of more, the tails are the finest. What the rule itself has learnt is
+        `reward_quantiles` and `learned_distribution`. Before the first step there is none: a ValueError says so.
+        """
+        return self._counted_distribution
+
+    @property
+    def _counted_distribution(self) -> Distribution:
+        """The rewards as they were counted, whatever else an agent knows of them."""
+        values, counts = atoms(self._record.sketch)
+        if counts.size:
+            num_steps, weights = int(counts.sum()), counts / counts.sum()
+            variance = float(weights @ (values - weights @ values) ** 2)
+            return Distribution.from_counts(
+                values,
+                counts,
+                effective_steps(self._record, num_steps, variance),
+                source=f"counted over the last {num_steps:,} steps",
+            )
+        guess = (
+            " (agent.learned_distribution is what the rule has learnt.)"
+            if self.config.rule_row.has_reward_quantiles
+            else ""
+        )
+        if self.steps:
+            raise ValueError(f"The rewards of this agent were not counted: record_every was told not to.{guess}")
+        raise ValueError(
+            f"This agent has recorded no reward yet, so the distribution of its rewards is unknown. Call learn first.{guess}"
+        )
+
+    @property
+    def learned_distribution(self) -> Distribution:
+        """The distribution of the reward per step that the rule itself has learnt: the quantiles θ with equal weights, or the
+        masses of the rule "categorical". It may lag behind `reward_distribution`, which counts the rewards."""
+        if self.config.rule_row.has_reward_masses:
+            return Distribution(self._rewards.masses, atoms_of_masses(self._rewards.masses, self._rewards.grid))
+        return Distribution.from_quantiles(self._rewards.theta)
+
+    @property
+    def history(self) -> History:
+        """Reward rate, average reward and reward quantiles over the agent's life."""
+        return History(self._record)
+
+    def regret(self) -> float:
+        """What was lost over the whole life beside the optimum, in a finite world that is known: it is solved for that. Elsewhere
+        `agent.history.regret(optimum)`."""
+        if self._opened.mdp is None:
+            raise ValueError("The optimum of this world is not known. Give it: agent.history.regret(optimum).")
+        if self.config.risk_level < 1.0:
+            raise ValueError("This agent maximises the mean of its worst steps, and a regret is about the mean of all.")
+        return self.history.regret(self._opened.mdp.solve().average_reward)
+
+    def record_every(self, window: int, rows: int = ROWS, *, sketch: bool = True) -> Self:
+        """Let the history have windows of exactly `window` steps. When `rows` of them (an even number) are full, the window
+        doubles. `sketch=False` saves the few nanoseconds per step that it takes to count the rewards: there is then no
+        `earned_reward` and no `reward_distribution`. Call it before learning."""
+        count("window", window, 1, LONGEST)
+        if count("rows", rows, 2) % 2:
+            raise ValueError(
+                f"rows must be an even number of at least 2, since rows are merged in pairs, got {rows!r}."
+            )
+        if self.steps:
+            raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
+        counted = self._new_sketch() if sketch else no_sketch()
+        self._record = new_record(self.config.theta_size, window, rows, counted, self._new_block_sums())
+        return self
+
+    def _new_sketch(self) -> Sketch:
+        return new_sketch(LONGEST_MEMORY if self.config.preset == "changing" else UNBOUNDED)
+
+    def card(self, path: str | os.PathLike[str] = "agent.safetensors") -> str:
+        """What the agent is, where it learnt, what it earned and how to load it from `path`, as a page of Markdown."""
+        return card(self, os.fspath(path))
+
+    def save(self, path: str | os.PathLike[str], *, card: bool = False) -> None:
+        """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit.
+
+        `card`: also write `card()` beside it, as a file that ends in .md.
+        """
+        world_arrays, world = describe(self._opened, self._world, self._described_spaces())
+        arrays = {
+            **flatten("rewards", self._rewards),
+            **(flatten("objective", self._objective) if self.config.target_from_quantiles else {}),
+            **flatten("record", self._record),
+            **flatten("sketch", kept(self._record.sketch)),
+            **self._saved_block_sums(),
+            "generator": self._generator,
+            "prediction_generator": self._prediction_generator,
+            **world_arrays,
+            **self._arrays(),
+        }
+        metadata = {
+            "format": FORMAT,
+            "agent": type(self).__name__,
+            "config": self.config.to_json(),
+            "steps": self.steps,
+            "world": world,
+        }
+        with deferred_signals() as received:  # a signal leaves neither half a file nor a draft
+            with self._readable(arrays):
+                storage.write(path, arrays, metadata)
+            if card:
+                with storage.published(Path(f"{os.fspath(path)}.md")) as draft:
+                    draft.write_text(self.card(Path(path).name), encoding="utf-8")
+        raise_again(received)
+
+    @contextlib.contextmanager
+    def _readable(self, arrays: storage.Arrays) -> Iterator[None]:
+        """Refuse to write what `load` would refuse to read, while the agent can still be mended."""
+        try:
+            check_masses(self._rewards)
+            check_sketch(self._record.sketch)
+            for name, array in arrays.items():
+                if name.startswith(self._finite) and array.dtype.kind == "f":
+                    finite_numbers(name, array)
+            yield
+        except storage.BadFile as error:
+            raise ValueError(
+                f"This agent cannot be saved, since its file could not be loaded again: {error} Its rewards are probably too "
+                "large: divide them by a constant, and learn anew. The agent itself is as it was."
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: World | None = None) -> Self:
+        """`perstep.load`, for a file of this kind of agent."""
+        if not isinstance(agent := cls._load(path, env), cls):
+            raise TypeError(
+                f"{path} holds a {type(agent).__name__}, not a {cls.__name__}. Use perstep.load, which reads all."
+            )
+        return agent
+
+    if not TYPE_CHECKING:  # a type checker should go on to refuse such names
+
+        def __getattr__(self, name: str) -> Never:
+            """Only for what an agent has not got: the sentence for a name of another library."""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}. {instead_of(name)}".rstrip())
+
+    def evaluate(
+        self, num_steps: float | None = None, deterministic: bool = False, seed: int | None = None, **elsewhere: Never
+    ) -> Evaluation:
+        """Follow the current policy for a budget of steps without learning. `deterministic`: no exploration. `seed`: for the
+        actions and the world; by default that of the agent.
+
+        A Gymnasium world is made a second time from its id and settings, or copied. Where neither is possible, the agent's own
+        world is used, and learning then goes on from a fresh reset.
+        """
+        for name in elsewhere:
+            hint = instead_of(name) or "See help(agent.evaluate)."
+            raise TypeError(f"evaluate has no argument {name!r}. {hint}")
+        num_steps = whole("num_steps", num_steps, 1, LONGEST_EVALUATION)
+        seed = None if seed is None else count("seed", seed, 0)
+        generator = make_generator(self.config.seed if seed is None else seed, 2)
+        room = np.full(min(num_steps, KEPT_REWARDS), np.nan)
+        picker = make_generator(*map(int, generator), 3)
+        found = self._follow(generator, picker, num_steps, deterministic, room)
+        if found is not None:
+            return dataclasses.replace(found, risk_level=self.config.risk_level)
+        choose = self._chooser(generator, deterministic)
+        rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
+        return Evaluation(
+            float(rewards.mean()),
+            distribution_in_order(rewards),
+            returns,
+            num_steps,
+            self.config.risk_level,
+            rewards,
+        )
+
+    def forecast(self, num_steps: int, observation: Any = None) -> Forecast:
+        """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.
+
+        As the agent behaved of late, explorations included, from anywhere in the long run. From a state of a finite world that is
+        known, `agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…)` is exact.
+        """
+        num_steps = whole("num_steps", num_steps, 1, LONGEST)
+        if not self.config.forecast:
+            raise ValueError(
+                f"This agent does not learn what a forecast needs. Give {type(self).__name__} the setting forecast=True."
+            )
+        if self.steps < LEAST_EXPERIENCE:
+            raise ValueError(
+                f"There is too little to forecast from: {self.steps:,} steps, of at least {LEAST_EXPERIENCE:,}. Call learn first."
+            )
+        if observation is not None:
+            raise ValueError(
+                f"{type(self).__name__} forecasts from anywhere in the long run: leave out the observation. In a finite world "
+                "that is known, agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…) begins in a state."
+            )
+        mean, variance, mean_error = expected_sum(self._record.block_sums, num_steps)
+        if not all(map(math.isfinite, (mean, variance, mean_error))):
+            raise ValueError(
+                "What a forecast needs is NaN or infinite here: it learns from squares of rewards. Use smaller rewards."
+            )
+        return Forecast(num_steps, mean, variance, mean_error)
+
+    def _saved_block_sums(self) -> storage.Arrays:
+        """The sums of rewards for a file; nothing where none are watched."""
+        return flatten("block_sums", self._record.block_sums) if self._record.block_sums.levels.size else {}
+
+    def _new_block_sums(self) -> BlockSums:
+        """Empty, where forecasts rest on sums of rewards."""
+        return new_block_sums(changing=self.config.preset == "changing") if self.config.forecast else no_block_sums()
+
+    @abstractmethod
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[Any, None]:
+        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
+
+    @abstractmethod
+    def _advance(self, num_steps: int) -> None:
+        """Learn for some steps and count them in `self.steps`."""
+
+    @abstractmethod
+    def _follow(
+        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
+    ) -> Evaluation | None:
+        """Follow the policy in a compiled world; None where the world is not compiled. `kept`: room for rewards."""
+
+    @abstractmethod
+    def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
+        """A function from an observation to an action."""
+
+    def _acting(self) -> AbstractContextManager[None]:
+        """The context in which `_chooser`'s function is to be called."""
+        return nullcontext()
+
+    @abstractmethod
+    def _spaces(self) -> dict[str, Any]:
+        """What a file must say about the spaces of the world, so that the agent can answer without the world."""
+
+    def _described_spaces(self) -> dict[str, Any]:
+        """`_spaces`, and how observations become vectors."""
+        found = None if self._composed is None else space_to_json(self._composed)
+        return self._spaces() if found is None else {**self._spaces(), "composed": found}
+
+    @abstractmethod
+    def _snapshot(self) -> Snapshot:
+        """A copy of the estimates."""
+
+    @abstractmethod
+    def _arrays(self) -> storage.Arrays:
+        """What the agent has learnt beyond θ, by name, for a file."""
+
+    def _check_point(self, point: Any, action: Any) -> None:  # noqa: B027 (an agent may have nothing to check)
+        """Refuse a point and an action from a file that compiled code would use as indices out of range."""
+
+    @classmethod
+    @abstractmethod
+    def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
+        """Refuse a file whose settings claim more memory than its arrays hold, before memory is allocated for it."""
+
+    @classmethod
+    def _given(cls, arrays: storage.Arrays) -> tuple[Any, ...]:
+        """What the constructor needs beside the world and the settings, from a file."""
+        return ()
+
+    @classmethod  # noqa: B027 (an agent may have nothing to check)
+    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:
+        """Refuse a world made from a file that is not what the file says about its spaces."""
+
+    @classmethod
+    def _settings_from(cls, config: Any, about: dict[str, Any]) -> dict[str, Any]:
+        """The settings with which a saved agent is made again."""
+        settings: dict[str, Any] = config.settings()
+        return settings
+
+    @classmethod
+    def _on_this_machine(cls, config: Any, own: bool) -> Any:
+        """The settings, adapted to a machine that lacks what they name. `own`: the file is a checkpoint of our own run."""
+        return config
+
+    def _values(self) -> tuple[Floats, ...]:
+        """What must stay finite, beside θ."""
+        return ()
+
+    def _level_of_values(self) -> tuple[float, float]:
+        """The mean of the values and their spread: whether they drift. NaN where nothing says so."""
+        values = self._values()
+        if not values or not values[0].size:
+            return math.nan, math.nan
+        return float(values[0].mean()), float(values[0].std())
+
+    def _check_finite(self) -> None:
+        """Raise an error if the estimates are no longer finite."""
+        with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is reported below
+            sums = [float(values.sum()) for values in (self._rewards.theta, self._rewards.offset, *self._values())]
+        if self.may_diverge or all(map(math.isfinite, sums)):
+            return
+        step_size = getattr(self.config, "step_size", None)  # a planner has none
+        smaller = "" if step_size is None else f"a smaller step_size (it was {step_size}), or with "
+        raise Diverged(
+            f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot go on. Begin again "
+            f"with {smaller}smaller rewards."
+        )
+
+    def _check_grid(self) -> None:
+        """Raise an error if the rewards have left every grid."""
+        if is_outgrown(self._rewards.grid):
+            raise Diverged(
+                f"By step {self.steps:,} the rewards differ by more than {2.0**MOST_DOUBLINGS:.0e} times the first difference of "
+                f"two rewards, so no grid of {self.config.theta_size} atoms can hold them. Use rule='d2', or rewards with a bound."
+            )
+
+    def _return_quantiles(self, values: Floats) -> Floats:
+        if not self.config.rule_row.has_return_quantiles:
+            having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_return_quantiles)
+            raise TypeError(f"The rule {self.config.rule!r} learns no return quantiles. Use {having} for them.")
+        return values.copy()
+
+    def _gymnasium_world(self) -> GymnasiumWorld:
+        if self._world is None:
+            assert self._opened.absent is not None
+            raise self._opened.absent.error()
+        return self._world
+
+    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        """Become the agent that was saved."""
+        fill("rewards", self._rewards, arrays)
+        check_masses(self._rewards)
+        if self.config.target_from_quantiles:
+            fill("objective", self._objective, arrays)
+        if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):
+            raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
+        sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()
+        longest = sketch.cursor[LONGEST_EPOCH:].copy()
+        fill("sketch", kept(sketch), arrays)
+        sketch.cursor[LONGEST_EPOCH:] = longest  # the settings decide
+        check_sketch(sketch)
+        if sketch.cursor.size:
+            index(sketch.cursor, sketch.values, sketch.words)
+        rows = len(arrays["record.reward_rate"])
+        self._record = new_record(self.config.theta_size, rows=rows, sketch=sketch, block_sums=self._new_block_sums())
+        fill("record", self._record, arrays)
+        if self._saved_block_sums():
+            fill("block_sums", self._record.block_sums, arrays)
+        check_cursor(self._record)
+        for name, generator in (("generator", self._generator), ("prediction_generator", self._prediction_generator)):
+            put(name, generator, arrays)
+            if not generator.any():
+                raise storage.BadFile(f"The file's {name} is all zeros, from which no random numbers come.")
+        self.steps = count("steps", metadata["steps"], 0, LONGEST - 1)
+        if self._world is not None:
+            go_back(self._world, metadata["world"])
+            if self._world.point is not None:
+                self._check_point(self._world.point, self._world.action)
+
+    def __repr__(self) -> str:
+        learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
+        where = f", in compiled {self.compiled_world}" if self.compiled_world is not None and self.mdp is None else ""
+        wrong = self.check()
+        doubted = f", doubted: {', '.join(doubt.name for doubt in wrong)} (see check())" if wrong else ""
+        level = self.config.risk_level
+        aim = f", worst {100 * level:g} % {self.objective:.4g}" if level < 1.0 else ""
+        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{aim}{where}{doubted})"

@@ -1,0 +1,110 @@
+"""The card of an agent: what it is, where it learnt, what it earned, and how to load it, as a page of Markdown beside its file."""
+
+from __future__ import annotations
+
+import math
+import platform
+import sys
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from perstep.agent.citations import cite
+from perstep.distributions.distribution import Distribution, ThinTail
+from perstep.gym.opening import describe
+from perstep.rules.lattice import ALGORITHMS, Algorithm
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+WORST = 0.1  # the share of the worst steps
+NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
+
+
+def card(agent: Any, path: str = "agent.safetensors") -> str:
+    """The card of an agent whose file is at `path`."""
+    row = algorithm_of(agent)
+    name = row.name if row is not None else f"{type(agent).__name__} with the rule {agent.config.rule}"
+    source = f" ({row.source})" if row is not None else ""
+    rule = f" with the rule `{agent.config.rule}`" if agent.config.rule else ""
+    _, world = describe(agent._opened, agent._world, agent._described_spaces())
+    given = "" if world["kind"] == "mdp" or "kwargs" in world else ", env=your_world"
+    parts = [
+        f"# {name} in {agent.world_name}",
+        f"A `perstep.{type(agent).__name__}`{rule}{source}, after {agent.steps:,} steps of learning. "
+        f"World: {agent.world_name}. Preset: `{agent.config.preset}`.",
+        _settings(agent),
+        "## What it earned",
+        *_earned(agent),
+        "## Findings",
+        "\n".join(f"- {found}" for found in agent.check()) or "`agent.check()` found nothing.",
+        "## Use",
+        f"```python\nimport perstep\n\nagent = perstep.load({path!r}{given})\nagent.evaluate(10_000)\n```",
+        f"Made with {_versions()}.",
+    ]
+    if row is not None:
+        parts += ["## Cite", f"```bibtex\n{cite(row, _perstep_version())}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def algorithm_of(agent: Any) -> Algorithm | None:
+    """The algorithm that an agent runs: of all that fit its settings the one that says most about them."""
+    settings = agent.config.settings()
+    fitting = [
+        row
+        for row in ALGORITHMS.values()
+        if (row.learner.agent, row.rule) == (type(agent).__name__, agent.config.rule)
+        and all(settings.get(name) == value for name, value in row.settings.items())
+    ]
+    return max(fitting, key=lambda row: len(row.settings), default=None)
+
+
+def _settings(agent: Any) -> str:
+    """The settings that differ from those of the preset."""
+    config = agent.config
+    usual = type(config).of({"preset": config.preset, **({"rule": config.rule} if config.rule else {})}).settings()
+    other = {name: value for name, value in config.settings().items() if value != usual[name] and name != "rule"}
+    if not other:
+        return "All settings are those of the preset."
+    return "\n".join(
+        ["| setting | value |", "|---|---|", *(f"| `{name}` | `{value}` |" for name, value in other.items())]
+    )
+
+
+def _earned(agent: Any) -> list[str]:
+    if not agent.steps:
+        return ["Nothing yet: it has not learnt."]
+    if math.isnan(agent.earned_reward):
+        return [f"Its estimate of the average reward is {agent.average_reward:.5g}. Its rewards were not counted."]
+    found = agent._counted_distribution
+    lines = [
+        f"{_with_interval(found)} per step over its last {found.num_samples:,} steps, {agent.history.lifetime_reward:.5g} over its "
+        f"whole life. Its estimate of the average reward is {agent.average_reward:.5g}."
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ThinTail)
+        quantiles, worst = found.quantile(LEVELS), found.cvar(WORST)
+    head = "".join(f" {100 * level:g} % |" for level in LEVELS)
+    body = "".join(f" {value:.5g} |" for value in quantiles)
+    lines.append(f"| quantile of the reward per step |{head} mean of the worst {100 * WORST:g} % |")
+    lines[-1] += "\n|---|" + "---|" * (len(LEVELS) + 1) + f"\n| |{body} {worst:.5g} |"
+    return lines
+
+
+def _with_interval(found: Distribution) -> str:
+    error = found.mean_error if found.num_samples is not None else math.nan
+    if not math.isfinite(error):
+        return f"{found.mean:.5g}"
+    return f"{found.mean:.5g} ± {NORMAL_95 * error:.2g} (95 %)"
+
+
+def _versions() -> str:
+    found = [f"perstep {_perstep_version()}", f"Python {platform.python_version()}"]
+    for name in ("numpy", "gymnasium"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:  # a library that is there without its metadata
+            continue
+    return ", ".join(found)
+
+
+def _perstep_version() -> str:
+    return str(sys.modules["perstep"].__version__)  # already imported, because this module is part of it

@@ -1,0 +1,318 @@
+"""Doubts about what an agent has learnt: each compares an estimate with experience, and names the setting to change.
+
+`agent.check()` returns all of them; `learn` warns of the first. The tuned runs of the paper's studies raise none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perstep.numerics.scale import MEAN, REWARD
+from perstep.numerics.schedules import as_decay
+
+Agent = Any  # of agents/agent.py, which uses this module
+
+FEWEST_STEPS = 1_000  # before so many steps everything is still moving
+APART = 0.06  # of the standard deviation of the rewards: an average that is further from experience is doubted
+ERRORS = 5.0  # and that are further than so many standard errors
+IMPROVED = 0.05  # of the range of the reward rates in the life of the agent
+WANDERINGS = 2.0  # and further than so many standard deviations of an estimate that never comes to rest
+LEVELS_APART = 0.15  # shares of the rewards below θ_i that are further from τ_i are doubted
+TRACE = 64  # looks at the values that are kept, evenly spaced
+DRIFT = 1.0  # in spreads of the values, over the last half of the steps
+GROWTH = 10.0  # of the loss, over the last half of the steps
+IMPOSSIBLE = 100.0  # times the largest value that rewards like those seen could add up to: values beyond it diverge
+STILL = 0.05  # of the standard deviation of the rewards: values that moved less have learnt nothing
+TRODDEN = 1.0  # the sum of the steps of an average entry; with more than that, values that stay equal are a finding
+LEAST_PATH = 3e-3  # how far a weight of a network can have moved; weights begin at about 0.1
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One thing that is probably wrong."""
+
+    name: str
+    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "untried", "replay", "loss",
+    "divergence" or "small steps"."""
+    sentence: str
+    """What was expected, what came, and what to change."""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class DoubtWarning(UserWarning):
+    """An estimate that contradicts experience; `agent.check()` tells more."""
+
+
+class Trace:
+    """The level and the spread of the values, and the last loss, now and then in the life of an agent. It is not saved."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, float, float, float]] = []
+        self._every = 1
+        self._calls = 0
+
+    def look(self, agent: Agent) -> None:
+        """Take a look; when too many are kept, every second one is dropped."""
+        self._calls += 1
+        if self._calls % self._every:
+            return
+        with np.errstate(over="ignore", invalid="ignore"):  # values that diverge are reported elsewhere
+            level, spread = agent._level_of_values()
+        loss = getattr(agent, "last_loss", None)
+        self.rows.append((agent.steps, level, spread, math.nan if loss is None else loss))
+        if len(self.rows) > TRACE:
+            self.rows = self.rows[::2]
+            self._every *= 2
+
+    def halves(self, column: int, steps: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The entries of a column in the third quarter of the steps, and in the fourth."""
+        third = [row[column] for row in self.rows if 0.5 * steps <= row[0] < 0.75 * steps]
+        fourth = [row[column] for row in self.rows if row[0] >= 0.75 * steps]
+        return np.array(third), np.array(fourth)
+
+
+def doubts(agent: Agent) -> list[Doubt]:
+    """Everything that is probably wrong, the gravest first; empty if nothing is, or if it is too early to say."""
+    if agent.steps < FEWEST_STEPS or math.isnan(agent.earned_reward):
+        return []
+    return [doubt for check in CHECKS for doubt in check(agent)]
+
+
+def _divergence(agent: Agent) -> Iterator[Doubt]:
+    """Values beyond all that rewards can add up to: discounted for ever, or in as many steps as there were."""
+    size = _largest(agent)
+    if math.isnan(size):
+        return
+    length = min(1.0 / max(1.0 - agent.config.discount, 1e-12), agent.steps)
+    reward = _largest_reward(agent)
+    reach = abs(agent.config.initial_value) + length * (reward + abs(agent.reset_cost or 0.0))
+    if size > IMPOSSIBLE * reach:
+        yield Doubt(
+            "divergence",
+            f"The values have grown to {size:.3g}, but rewards like those seen, of at most {reward:.3g}, add up to no more than "
+            f"{reach:.3g}: the values diverge. Use a smaller step_size (it is {agent.config.step_size}), or preset='steady' "
+            "without other settings.",
+        )
+
+
+def _small_steps(agent: Agent) -> Iterator[Doubt]:
+    """Steps so small that values are still where they began, though rewards differ."""
+    step, spread = as_decay(agent.config.step_size).scale, agent.reward_distribution.std
+    updates = getattr(agent, "updates", None)
+    if updates:
+        if step * updates < LEAST_PATH:
+            yield Doubt(
+                "small steps",
+                f"In {updates:,} updates no weight of the network can have moved by more than about {step * updates:.2g}: nothing "
+                f"is learnt. Use a larger step_size (it is {step:g}), as 5e-4, or learn longer.",
+            )
+        return
+    values = agent._values()
+    if not values or not spread:
+        return
+    together = getattr(agent.config, "tilings", 1)
+    first = agent.config.initial_value / together
+    width = values[0].shape[2] if values[0].ndim > 2 else 1  # return quantiles
+    entries = max((values[0] != first).sum() / (width * together), 1.0)
+    path = agent._run.schedule.value_scale * together * agent.steps / entries
+    moved = together * float(np.abs(values[0] - first).max(initial=0.0))
+    if path < TRODDEN and moved < STILL * spread:
+        yield Doubt(
+            "small steps",
+            f"In {agent.steps:,} steps no value has moved by more than {moved:.2g}, {moved / spread:.1%} of the spread of the "
+            f"rewards: nothing is learnt. Use a larger step_size (it is {step:g}); preset='steady' has one that works.",
+        )
+
+
+def _equal_rewards(agent: Agent) -> Iterator[Doubt]:
+    rewards = agent.reward_distribution
+    ends = int(agent.history.episodes.sum())
+    if rewards.num_components == 1 and ends and agent.config.termination == "continue" and not agent.reset_cost:
+        yield Doubt(
+            "equal rewards",
+            f"Every step paid {rewards.mean:g} and {ends:,} episodes ended, at no cost: all policies have the same average reward, "
+            f"and there is nothing to learn. Give an end a cost with reset_cost (above 0 for long episodes, below 0 for short "
+            "ones), or use termination='stop' with a discount below 1.",
+        )
+
+
+def _average(agent: Agent) -> Iterator[Doubt]:
+    rewards = agent.reward_distribution
+    apart = agent.average_reward - agent.earned_reward
+    config, rates = agent.config, agent.history.reward_rate
+    improved = float(np.ptp(rates)) if len(rates) else 0.0  # an agent that has come far need not be exact yet
+    usual = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error) + _cost_of_exploring(
+        agent, rewards.std
+    )
+    if abs(apart) <= usual + WANDERINGS * _wandering(agent, rewards.std):
+        return
+    if config.rule_row.has_reward_quantiles and not (getattr(config, "average_step_size", None) or config.offset_ratio):
+        advice = (
+            "its reward quantiles have not arrived, or miss rare rewards: use preset='steady', or set offset_ratio=0.1"
+        )
+    else:
+        advice = "learn longer" + ", or use preset='steady'" * (config.preset != "steady")
+    yield Doubt(
+        "average",
+        f"The estimate of the average reward is {agent.average_reward:.4g}, but the agent earned {agent.earned_reward:.4g} per "
+        f"step lately: {advice}.",
+    )
+
+
+def _quantiles(agent: Agent) -> Iterator[Doubt]:
+    """θ_i lies where it should if the share of the rewards below it is about τ_i; where rewards are atoms, a share in between."""
+    if not agent.config.rule_row.has_reward_quantiles or agent.steps < len(agent._rewards.first):
+        return
+    rewards, theta, tau = agent.reward_distribution, agent._rewards.theta, agent._rewards.tau
+    near = 0.01 * _spread(agent)
+    below, above = np.asarray(rewards.cdf(theta - near)), np.asarray(rewards.cdf(theta + near))
+    away = np.maximum(below - tau, tau - above)
+    worst = int(away.argmax())
+    if away[worst] <= LEVELS_APART:
+        return
+    goal = float(rewards._quantiles(tau[worst : worst + 1])[0])
+    step = _theta_step(agent)
+    needed = abs(goal - float(theta[worst])) / max(step * float(away[worst]), 1e-300)
+    if needed < 0.1 * agent.steps:  # it is on its way and soon there
+        return
+    yield Doubt(
+        "quantiles",
+        f"The {100 * float(tau[worst]):.0f} % quantile of the reward is learnt as {float(theta[worst]):.4g}, but {goal:.4g} was "
+        f"earned lately. With its step of {step:.3g} it needs about {needed:,.0f} more steps: use preset='steady', or a larger "
+        "reward_step_size. (agent.reward_distribution counts what was earned, and does not wait for it.)",
+    )
+
+
+def _drift(agent: Agent) -> Iterator[Doubt]:
+    before, now = agent._trace.halves(1, agent.steps)
+    _, spreads = agent._trace.halves(2, agent.steps)
+    config = agent.config
+    if len(before) < 3 or len(now) < 3 or config.discount < 1.0 or config.risk_level < 1.0:
+        return  # with a target that moves, the level of the values has no meaning
+    moved, size = float(now[-1] - before[0]), float(np.median(spreads))
+    steady = (np.diff(np.concatenate([before, now])) * np.sign(moved) > 0).mean() > 0.9
+    if steady and abs(moved) > DRIFT * max(size, _spread(agent)):
+        yield Doubt(
+            "drift",
+            f"The mean of all values moved from {before[0]:.4g} to {now[-1]:.4g} in the last half of the steps, and goes on: the "
+            "average that is subtracted is not the one that is earned. Set offset_ratio=0.1 (d2, d3), or use preset='steady'.",
+        )
+
+
+def _returns(agent: Agent) -> Iterator[Doubt]:
+    if not agent.config.rule_row.has_return_quantiles:
+        return
+    before, now = agent._trace.halves(2, agent.steps)
+    if len(before) >= 3 and len(now) >= 3 and now[-1] > 2.0 * before[0] and (np.diff(now) > 0).mean() > 0.9:
+        yield Doubt(
+            "returns",
+            f"The spread of the return quantiles grew from {before[0]:.4g} to {now[-1]:.4g} in the last half of the steps: Ω has "
+            "not settled. Learn longer, use a larger step_size, or set a horizon, with which Ω has a limit.",
+        )
+
+
+def _untried(agent: Agent) -> Iterator[Doubt]:
+    visits = getattr(agent, "visits", None)
+    if visits is None or visits.ndim != 2:
+        return
+    untried, met = visits == 0, visits.sum(axis=1) > 0
+    if agent.mdp is not None and agent.mdp.allowed is not None:
+        untried &= agent.mdp.allowed
+    lacking = met & untried.any(axis=1)
+    missing, often = int(lacking.sum()), visits[lacking].sum(axis=1)
+    if missing and often.max(initial=0) > 100 * visits.shape[1]:
+        yield Doubt(
+            "untried",
+            f"In {missing:,} of {int(met.sum()):,} states that were met, one of them {int(often.max()):,} times, an action was "
+            f"never tried, so its value is a guess. Explore more, with a larger epsilon, or learn longer.",
+        )
+
+
+def _replay(agent: Agent) -> Iterator[Doubt]:
+    episodes = agent.history.episodes.sum()
+    capacity = getattr(agent.config, "replay_capacity", 0)
+    if agent.config.on_a_table or not capacity or not episodes:
+        return
+    length = agent.steps / episodes
+    if length > capacity:
+        yield Doubt(
+            "replay",
+            f"An episode has {length:,.0f} steps on average, but the replay keeps {capacity:,}: no whole episode fits. Use a "
+            "larger replay_capacity.",
+        )
+
+
+def _loss(agent: Agent) -> Iterator[Doubt]:
+    before, now = agent._trace.halves(3, agent.steps)
+    before, now = before[np.isfinite(before)], now[np.isfinite(now)]
+    if len(before) >= 3 and len(now) >= 3 and np.median(now) > GROWTH * max(float(np.median(before)), 1e-12):
+        yield Doubt(
+            "loss",
+            f"The loss grew from {np.median(before):.3g} to {np.median(now):.3g} in the last half of the steps: the values "
+            "diverge. Use a smaller step_size, a gradient_clip, or a smaller target_step_size.",
+        )
+
+
+CHECKS: tuple[Callable[[Any], Iterator[Doubt]], ...] = (
+    _divergence, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _untried, _replay, _loss,
+)  # fmt: skip
+
+
+def _theta_step(agent: Agent) -> float:
+    """α_θ now, in the unit of the rewards where steps are in units."""
+    schedule = agent._run.schedule if hasattr(agent, "_run") else agent.config.schedule()
+    step = float(schedule.theta_scale / (1.0 + agent.steps / schedule.theta_delay) ** schedule.theta_power)
+    return step * math.sqrt(agent._rewards.units[REWARD]) if agent.config.scale_free else step
+
+
+def _wandering(agent: Agent, std: float) -> float:
+    """How far R̄ wanders about its place with the step of now, roughly: √(step · spread / 2) for quantiles, whose moves have the
+    size of the step, and √(step / 2) · spread for a mean."""
+    if getattr(agent.config, "average_step_size", None) is not None:
+        return 0.0
+    step = min(_theta_step(agent), 2.0 * std if agent.config.rule_row.has_reward_quantiles else 2.0)
+    return math.sqrt(step * std / 2.0) if agent.config.rule_row.has_reward_quantiles else math.sqrt(step / 2.0) * std
+
+
+def _cost_of_exploring(agent: Agent, std: float) -> float:
+    """How far R̄ may lie from what random actions leave, roughly ε deviations: on a table R̄ that moves by δ is about the best
+    actions."""
+    config, epsilon = agent.config, getattr(agent.config, "epsilon", 0.0)
+    if not (config.on_a_table and isinstance(epsilon, float)):
+        return 0.0
+    by_delta = config.average_moves_with_value or agent._run.schedule.offset_ratio > 0.0
+    return epsilon * (1.0 - 1.0 / agent.num_actions) * std if by_delta else 0.0
+
+
+def _largest_reward(agent: Agent) -> float:
+    """The size of the largest reward, as far as it is known: of late, and on average in a window of the past."""
+    units, rates = agent._rewards.units, agent.history.reward_rate
+    lately = float(np.abs(agent.reward_distribution.means).max())
+    return max(lately, float(np.abs(rates).max(initial=0.0)), float(abs(units[MEAN]) + units[REWARD + 1]))
+
+
+def _largest(agent: Agent) -> float:
+    """The size of the largest value that the weights can make, without θ; NaN for networks, whose loss tells (`_loss`)."""
+    values = agent._values()
+    if not values or not values[0].size:
+        return math.nan
+    return getattr(agent.config, "tilings", 1) * float(np.abs(values[0]).max())
+
+
+def _spread(agent: Agent) -> float:
+    """The range of the rewards that were earned lately, without the rarest thousandth on each side."""
+    rewards = agent.reward_distribution
+    places = np.sort(rewards.means)
+    weights = np.cumsum(rewards.weights[np.argsort(rewards.means)])
+    low, high = np.searchsorted(weights, [0.001, 0.999])
+    return float(places[min(high, len(places) - 1)] - places[min(low, len(places) - 1)])
+
+
+__all__ = ["Doubt", "DoubtWarning", "Trace", "doubts"]

@@ -1,0 +1,93 @@
+"""What agents return of themselves: what was earned in a budget of steps, and the estimates at one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.distributions.block_sums import FEWEST, block_sums_of, expected_sum, sums_of
+from perstep.distributions.distribution import Distribution
+from perstep.distributions.forecast import Forecast
+from perstep.distributions.history import effective_number
+from perstep.inputs.checks import count
+
+Floats = NDArray[np.float64]
+
+SEEN_STEPS = 100  # longer sums are taken as normal
+SEEN_SUMS = 10_000  # of a forecast, at most
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an agent earned in a budget of steps without learning."""
+
+    average_reward: float
+    """Mean reward per step, reset costs subtracted."""
+    reward_distribution: Distribution
+    """The distribution of the reward per step; of a million rewards, evenly spaced in time, if there were more."""
+    episode_returns: Floats
+    """Sum of rewards of every finished episode; empty where nothing ends. Compiled loops keep the first million."""
+    num_steps: int
+    """The number of steps taken."""
+    risk_level: float = 1.0
+    """τ of the agent."""
+    rewards: Floats | None = field(default=None, repr=False, compare=False)
+    """All rewards in their order; None if not all were kept."""
+
+    @property
+    def objective(self) -> float:
+        """What the agent maximises: the mean reward, or with a risk_level below 1 the mean of the worst share of the rewards."""
+        return self.average_reward if self.risk_level == 1.0 else self.reward_distribution.cvar(self.risk_level)
+
+    @property
+    def average_reward_error(self) -> float:
+        """The standard error of the average reward; rewards that follow each other are not independent, and count as fewer."""
+        return self.reward_distribution.mean_error
+
+    def __str__(self) -> str:
+        episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
+        error = self.average_reward_error
+        return f"{self.average_reward:.5g} ± {error:.2g} per step over {self.num_steps:,} steps{episodes}"
+
+    def forecast(self, num_steps: int) -> Forecast:
+        """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation.
+
+        Sums of up to 100 rewards are those that were seen, since they may be far from normal; longer ones are taken as normal.
+        """
+        num_steps = count("num_steps", num_steps, 1)
+        if self.rewards is None:
+            raise ValueError(
+                f"A forecast needs all rewards of the evaluation in their order, and of {self.num_steps:,} only a part was kept. "
+                "Evaluate for at most 1,000,000 steps."
+            )
+        seen = None
+        if num_steps <= SEEN_STEPS and self.rewards.size >= FEWEST * num_steps:
+            seen = sums_of(self.rewards, num_steps, SEEN_SUMS)
+        return Forecast(num_steps, *expected_sum(block_sums_of(self.rewards), num_steps), samples=seen)
+
+    @classmethod
+    def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:
+        """From the sum of all rewards and those that were kept; places that were not filled are NaN."""
+        rewards = kept[~np.isnan(kept)]
+        whole = rewards if rewards.size == num_steps else None
+        return cls(total / num_steps, distribution_in_order(rewards), returns, num_steps, rewards=whole)
+
+
+def distribution_in_order(rewards: Floats) -> Distribution:
+    """The distribution of the rewards of a run, which are correlated, in their order."""
+    effective = effective_number(rewards.size, float(rewards.var()), rewards, 1)
+    return Distribution.from_samples(rewards, effective)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The estimates of an agent at one step."""
+
+    step: int
+    average_reward: float
+    reward_quantiles: Floats
+    """θ, (m,)."""
+    values: Floats
+    """All values as the learner keeps them: (S, n) or (S, A, n) for tables."""

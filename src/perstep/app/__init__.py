@@ -1,0 +1,1 @@
+"""The command line: training runs, their folders and their pictures, completion in shells."""

@@ -1,0 +1,1 @@
+"""Files that are complete or absent: arrays and JSON with checksums, locks, when to save. Never pickle."""

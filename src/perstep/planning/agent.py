@@ -1,0 +1,466 @@
+"""The Planner: an agent that counts what it sees, plans in the model of it, and knows what it does not know."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perstep.agent.agent import LONGEST, Floats
+from perstep.agent.arrays import fill, finite_numbers, flatten, put, within
+from perstep.agent.checks import APART, FEWEST_STEPS, Doubt
+from perstep.agent.evaluation import Snapshot
+from perstep.agent.states import StateHooks, StatesAgent, one_hot
+from perstep.distributions.distribution import Distribution
+from perstep.distributions.forecast import Forecast
+from perstep.files import storage
+from perstep.gym.opening import Absent
+from perstep.gym.spaces import Numbering
+from perstep.inputs.checks import number, whole
+from perstep.mdp.evaluation import NotUnichain, PolicyEvaluation
+from perstep.mdp.mdp import FiniteMDP
+from perstep.mdp.names import labels
+from perstep.mdp.sampler import start
+from perstep.mdp.solving import NotCommunicating, Solution
+from perstep.numerics.compiled import announce
+from perstep.planning import life
+from perstep.planning.beliefs import GAIN, KNOWN, NEWS_OF_LATE, THRESHOLD, TRIED, new_draw, new_experience
+from perstep.planning.counts import NONE, PER_ATOM, PER_ENTRY, Counts, has_room, new_counts, with_room
+from perstep.planning.known import Possibility, owners, possibilities, world_as_learnt
+from perstep.planning.plan import FRESH, new_plan
+from perstep.planning.settings import PlannerConfig
+
+if TYPE_CHECKING:
+    import polars
+
+    from perstep.gym.opening import World
+
+POSSIBILITIES = 100  # draws of what is not known: their 5 and 95 % quantiles are known to about 2 %
+MOST_WORK = 400_000  # entries in all draws: of a large world there are fewer
+FEWEST_POSSIBILITIES = 10
+SMALL = 1_000  # states, of which `repr` says what is likely: it takes seconds for more
+EXPLORING_POLICY = 1e-6  # chance of a random action, where a policy alone has several closed classes
+ONE_ERROR = (0.159, 0.841)  # levels one standard error from the middle of a normal distribution
+THIN = 10.0  # tries of an action that the policy takes
+NOTABLE = 0.05  # in this share of the steps or more
+ERRORS = 5.0  # standard errors between what the model says and what was earned
+SMALLEST_COUNT = 1e-290  # what fades goes on to 0, and is no longer exact before that
+ROUNDING = 1e-12  # of sums of rewards
+COUNT_ROUNDING = 1e-6  # of sums of counts that fade
+RISK_GROWTH = 2.0  # with a risk level, the exact solver chooses the threshold anew when the life has grown so much
+
+
+@dataclasses.dataclass(frozen=True)
+class Knowledge:
+    """What follows from the counts at one step."""
+
+    mdp: FiniteMDP
+    policy: NDArray[np.int64]  # (S,)
+    solution: Solution | None  # None where the learnt world falls into parts
+    evaluation: PolicyEvaluation
+    seen: Any  # counts and experience
+    state: int
+    seed: int
+
+    @cached_property
+    def possibilities(self) -> list[Possibility]:
+        """Draws of what the policy may earn."""
+        counts, experience = self.seen
+        entries = max(int(counts.size[0]), 1)
+        number = min(POSSIBILITIES, max(FEWEST_POSSIBILITIES, MOST_WORK // entries))
+        random = np.random.default_rng(self.seed)
+        return possibilities(counts, experience, self.policy, self.state, number, random)
+
+
+@final
+class Planner(StatesAgent):
+    """Control in finite worlds, for the best earnings: counts what it sees, plans in the model of it, and explores by what it does
+    not know (posterior sampling with an unseen part; docs/learners/planner.md).
+
+    `planner.mdp` is the world as learnt, a `FiniteMDP`: solve, evaluate, forecast and frontier work on it.
+    """
+
+    Config = PlannerConfig
+    _finite = ("counts.", "experience.", "plan.")
+    config: Any
+    _mind: Any  # counts, experience, draw and plan
+
+    def __init__(self, env: World | Absent, **settings: Any) -> None:
+        super().__init__(env, PlannerConfig.of(settings))
+        pairs = self.num_states * self.num_actions
+        counts = new_counts(pairs)
+        self._mind = (
+            counts,
+            new_experience(self.num_states, pairs),
+            new_draw(pairs, counts.follower.size),
+            new_plan(self.num_states, pairs),
+        )
+        self._place = np.zeros(1, np.int64)
+        if self._real_mdp is not None:
+            self._place[0] = start(self._real_mdp.world, self._generator)
+        self._hooks = PlannerHooks(self)
+        self._known: tuple[int, Knowledge] | None = None
+        self._aimed_at = 0  # the step at which the threshold of a risk level was chosen
+
+    @property
+    def visits(self) -> Floats:
+        """How often each action was tried in each state, (S, A); fading, with a memory."""
+        return np.array(self._mind[0].tries.reshape(self.num_states, self.num_actions))
+
+    @property
+    def _knowledge(self) -> Knowledge:
+        if self.steps == 0:
+            raise ValueError("This planner has seen nothing yet, so it knows no world. Call learn first.")
+        if self._known is None or self._known[0] != self.steps:
+            self._known = (self.steps, self._conclude())
+        return self._known[1]
+
+    def _conclude(self) -> Knowledge:
+        counts, experience, _, plan = self._mind
+        state = self._state_now
+        mdp = world_as_learnt(counts, experience, state, self._real_mdp, f"{self.world_name}, as learnt")
+        solution: Solution | None = None
+        policy = np.maximum(plan.actions, 0).astype(np.int64)
+        try:
+            solution = mdp.solve(risk_level=self.config.risk_level)
+            policy = np.asarray(solution.policy)
+        except (NotCommunicating, NotUnichain):
+            pass  # too little was seen: then the policy is that of the present plan
+        policy = self._tried(policy)
+        try:
+            evaluation = mdp.evaluate(one_hot(np.eye(self.num_actions)[policy]), start=mdp.initial)
+        except NotUnichain:
+            evaluation = mdp.evaluate(np.eye(self.num_actions)[policy], epsilon=EXPLORING_POLICY, start=mdp.initial)
+        return Knowledge(mdp, policy, solution, evaluation, (counts, experience), state, self.config.seed)
+
+    def _tried(self, policy: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The policy with actions that were tried, where any was. In a state that was never left, the action that is taken in most
+        of the others: nothing else is known there."""
+        tried = self._mind[0].newest.reshape(self.num_states, -1) != NONE
+        left = tried.any(axis=1)
+        is_tried = np.take_along_axis(tried, policy[:, None], axis=1)[:, 0]
+        chosen = np.where(is_tried, policy, tried.argmax(axis=1))
+        return np.where(left, chosen, np.bincount(chosen[left], minlength=self.num_actions).argmax())
+
+    @property
+    def _state_now(self) -> int:
+        if self._world is not None and self._world.point is not None:
+            return int(self._world.point)
+        return int(self._place[0])
+
+    @property
+    def mdp(self) -> FiniteMDP:
+        """The world as learnt, with the states of the real one: what was seen, as often as it was seen.
+
+        An action that was never tried does what one that was tried does; a state that was never left leads to the first one.
+        """
+        return self._knowledge.mdp
+
+    @property
+    def average_reward(self) -> float:
+        """The average reward per step of the best policy, in the world as learnt; NaN before the first step."""
+        return float(self._knowledge.evaluation.average_reward) if self.steps else math.nan
+
+    def average_reward_interval(self, level: float = 0.9) -> tuple[float, float]:
+        """The average reward of the best policy lies in this interval with probability `level`, given all that was seen, and with
+        what was not seen as it is believed to be."""
+        level = number("level", level, 0.0, 1.0, above=True)
+        gains = [one.gain for one in self._knowledge.possibilities]
+        low, high = np.quantile(gains, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        return float(low), float(high)
+
+    @property
+    def objective(self) -> float:
+        """The average reward, or with a risk_level below 1 the mean of the worst share of the rewards, of the best policy in the
+        world as learnt."""
+        if self.config.risk_level == 1.0 or self.steps == 0:
+            return self.average_reward
+        return float(self.reward_distribution.cvar(self.config.risk_level))
+
+    @property
+    def reward_quantiles(self) -> Floats:
+        """The average reward alone: a planner keeps no quantiles (`reward_distribution` has them)."""
+        return np.array([self.average_reward])
+
+    @property
+    def reward_distribution(self) -> Distribution:
+        """The long-run distribution of the reward per step of the best policy, in the world as learnt."""
+        if self.steps == 0:
+            return super().reward_distribution
+        found = self._knowledge.evaluation.reward_distribution
+        return Distribution(found.weights, found.means, source=f"of the world as learnt in {self.steps:,} steps")
+
+    def policy(self, deterministic: bool = False) -> Floats:
+        """Probabilities of the actions in every state, (S, A): those of the present plan, which also explores; with `deterministic`
+        the best ones in the world as learnt."""
+        return super().policy(deterministic)
+
+    def _chances(self, states: Any, deterministic: bool) -> Floats:
+        actions = self._knowledge.policy if deterministic and self.steps else self._mind[3].actions
+        rows = np.eye(self.num_actions)[np.maximum(actions[states], 0)]
+        if not deterministic:
+            rows[np.asarray(actions[states]) == FRESH] = 1.0 / self.num_actions
+        return np.asarray(rows)
+
+    def action_values(self, observation: Any) -> Floats:
+        """Q(s, ·) in the world as learnt, (A,); NaN where nothing is known."""
+        return np.array(self.all_action_values[self._states.one(observation)])
+
+    @property
+    def all_action_values(self) -> Floats:
+        """Q of all states and actions in the world as learnt, (S, A); NaN for actions that were never tried."""
+        known = self._knowledge
+        values = known.evaluation.action_values if known.solution is None else known.solution.action_values
+        return np.where(self.visits > 0.0, values, np.nan)
+
+    def forecast(self, num_steps: int, observation: Any = None) -> Forecast:
+        """The distribution of the sum of the next `num_steps` rewards of the best policy, in the world as learnt; what is not known
+        of it is in the error of the mean. `observation`: where it begins; without it, where the agent is now."""
+        num_steps = whole("num_steps", num_steps, 1, LONGEST)
+        known = self._knowledge
+        state = known.state if observation is None else self._states.one(observation)
+        try:
+            found = known.evaluation.forecast(num_steps, start=known.mdp.states[int(state)], seed=self.config.seed)
+        except ValueError as error:
+            raise ValueError(
+                f"Nothing is known of what the policy does from {observation!r} on: it was not there. ({error})"
+            ) from error
+        sums = [num_steps * one.gain + float(np.nan_to_num(one.values[state])) for one in known.possibilities]
+        low, high = np.quantile(sums, ONE_ERROR)  # a single draw would decide their standard deviation
+        half = 0.5 * float(high - low)
+        certain = half <= ROUNDING * float(np.abs(sums).max())  # all draws are the same
+        return dataclasses.replace(found, mean_error=0.0 if certain else half)
+
+    def frame(self) -> polars.DataFrame:
+        """What was learnt, one row for each state that was met: its number, its visits, the best action and the values."""
+        import polars
+
+        met = np.sort(self._mind[1].order[: self._mind[1].numbers[KNOWN]])
+        values, names = self.all_action_values, self.mdp
+        columns: dict[str, Any] = {"state": met}
+        if not isinstance(names.states, range):
+            shown = labels(names.states)
+            columns["name"] = [shown[s] for s in met]
+        columns["visits"] = self._mind[1].entered[met]
+        best = self._knowledge.policy[met]
+        columns["action"] = names.names.of_actions.column(best)
+        return polars.DataFrame(
+            {**columns, **{f"value_{name}": values[met, a] for a, name in enumerate(labels(names.actions))}}
+        )
+
+    def check(self) -> list[Doubt]:
+        """What is probably wrong: where the model is thin, and where it contradicts experience."""
+        return [] if self.steps < FEWEST_STEPS else list(self._doubts())
+
+    def _doubts(self) -> Iterator[Doubt]:
+        _, experience, _, plan = self._mind
+        taken = self.visits[np.arange(self.num_states), np.maximum(plan.actions, 0)]
+        share = experience.entered / max(int(experience.entered.sum()), 1)
+        thin = taken < THIN
+        thin &= share > 0.0
+        if share[thin].sum() >= NOTABLE:
+            state = int(np.where(thin, share, 0.0).argmax())
+            yield Doubt(
+                "thin model",
+                f"{share[thin].sum():.0%} of the steps were in {int(thin.sum()):,} states whose planned action was tried fewer "
+                f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the "
+                "average reward and of the future is a guess there. Learn longer.",
+            )
+        if self.config.memory is not None or self.config.risk_level < 1.0 or math.isnan(self.earned_reward):
+            return  # it forgets, it promises something else than rewards, or they were not counted
+        counted = self._counted_distribution
+        promised = float(experience.sums[GAIN])
+        if promised - self.earned_reward > ERRORS * counted.mean_error + APART * counted.std:
+            yield Doubt(
+                "average",
+                f"The present plan promises {promised:.4g} per step, but the planner earned {self.earned_reward:.4g} lately: it is "
+                "still exploring, or the world changes. Learn longer, or use preset='changing'.",
+            )
+
+    def _aim(self) -> None:
+        """With a risk level: the reward below which a step is bad, by the exact solver in the world as learnt."""
+        self._mind[1].sums[THRESHOLD] = getattr(self._knowledge.solution, "threshold", self._mind[1].sums[THRESHOLD])
+        self._aimed_at = self.steps
+
+    def _advance(self, num_steps: int) -> None:
+        careful = self.config.risk_level < 1.0
+        end = self.steps + num_steps
+        while self.steps < end:
+            if careful and self.steps >= RISK_GROWTH * max(self._aimed_at, FEWEST_STEPS / 10):
+                self._aim()
+            if not has_room(self._mind[0]):
+                self._grow()
+            until = min(end, int(RISK_GROWTH * max(self._aimed_at, FEWEST_STEPS / 10))) if careful else end
+            self._live(max(until - self.steps, 1))
+
+    def _grow(self) -> None:
+        counts, experience, draw, plan = self._mind
+        counts = with_room(counts)
+        self._mind = (
+            counts,
+            experience,
+            draw._replace(chance=np.zeros(counts.follower.size), follower=np.zeros(counts.follower.size, np.int32)),
+            plan,
+        )
+
+    def _live(self, num_steps: int) -> None:
+        settings = (self.config.steps_of_memory, self.config.risk_level, self._generator)
+        if self._real_mdp is None:
+            announce(life.learn_then_act)
+            self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
+            return
+        announce(life.live)
+        self.steps += life.live(
+            self._real_mdp.world, self._mind, self._record, self._rewards, *settings, self._place, self.steps, num_steps
+        )
+
+    def _values(self) -> tuple[Floats, ...]:
+        return (self._mind[1].sums,)
+
+    def _level_of_values(self) -> tuple[float, float]:
+        return math.nan, math.nan
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(self.steps, self.average_reward, self.reward_quantiles, self.visits)
+
+    @property
+    def _headline(self) -> str:
+        return f"earned {self.history.lifetime_reward:.4g} per step" if self.steps else ""
+
+    def _arrays(self) -> storage.Arrays:
+        counts, experience, _, plan = self._mind
+        entries, atoms = map(int, counts.size)
+        part = counts._replace(
+            **{name: getattr(counts, name)[:entries] for name in PER_ENTRY},
+            **{name: getattr(counts, name)[:atoms] for name in PER_ATOM},
+        )
+        return {
+            **flatten("counts", part),
+            **flatten("experience", experience),
+            **flatten("plan", plan),
+            "place": self._place,
+            "aimed_at": np.array([self._aimed_at]),
+        }
+
+    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        super()._restore(arrays, metadata)
+        pairs = self.num_states * self.num_actions
+        entries, atoms = len(arrays["counts.follower"]), len(arrays["counts.reward"])
+        counts = new_counts(pairs, entries, atoms)
+        _, experience, _, plan = self._mind
+        fill("counts", counts, arrays)
+        fill("experience", experience, arrays)
+        fill("plan", plan, arrays)
+        _check_counts(counts, self.num_states)
+        _check_experience(experience, self.num_states, pairs)
+        within("actions of the plan", plan.actions.astype(np.int64), self.num_actions, least=FRESH)
+        finite_numbers("plan", plan.values, plan.times, plan.tries)
+        put("place", self._place, arrays)
+        within("state", self._place, self.num_states)
+        aimed = np.zeros(1, np.int64)
+        put("aimed_at", aimed, arrays)
+        within("aimed_at", aimed, LONGEST)
+        self._aimed_at = int(aimed[0])
+        self._mind = (counts, experience, new_draw(pairs, entries), plan)
+        self._grow()
+        self._known = None
+
+    @classmethod
+    def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
+        if about.get("kind") == "mdp":
+            return
+        states, actions = (Numbering.from_json(about["spaces"][name]).count for name in ("states", "actions"))
+        if arrays["counts.tries"].shape != (states * actions,):
+            raise storage.BadFile("The file's counts are not those of its states and actions.")
+
+    def __repr__(self) -> str:
+        wrong = self.check()
+        doubted = f", doubted: {', '.join(doubt.name for doubt in wrong)} (see check())" if wrong else ""
+        if self.steps == 0:
+            return f"Planner(in {self.world_name}, nothing learnt)"
+        met = int(self._mind[1].numbers[KNOWN])
+        likely = ""
+        if met <= SMALL:
+            low, high = self.average_reward_interval()
+            likely = f", {low:.4g} to {high:.4g} with 90 %"
+        return (
+            f"Planner(average reward {self.average_reward:.4g}{likely}, after {self.steps:,} steps in "
+            f"{met:,} of {self.num_states:,} states{doubted})"
+        )
+
+
+def _check_counts(counts: Counts, num_states: int) -> None:
+    """Refuse counts of a file with which compiled code would leave its arrays, or go round in a circle."""
+    entries, atoms = counts.follower.size, counts.reward.size
+    if tuple(counts.size) != (entries, atoms):
+        raise storage.BadFile("The file's counts have another size than they say.")
+    within("next states", counts.follower.astype(np.int64), num_states)
+    within("newest entries", counts.newest.astype(np.int64), entries, least=NONE)
+    within("atoms of entries", counts.atom.astype(np.int64), atoms, least=NONE)
+    for name, heads, chain in (("entries", counts.newest, counts.older), ("atoms", counts.atom, counts.next_atom)):
+        if (chain >= np.arange(chain.size)).any() or (chain < NONE).any():
+            raise storage.BadFile(f"The file's chains of {name} do not end.")
+        links = np.concatenate([heads, chain])
+        if not np.array_equal(np.sort(links[links != NONE]), np.arange(chain.size)):
+            raise storage.BadFile(f"The file's chains of {name} meet, or leave some out.")
+    parts = (counts.tries, counts.paid, counts.spread, counts.seen, counts.reward, counts.weight)
+    finite_numbers("counts", *parts)
+    if any((part < 0.0).any() for part in (counts.tries, counts.spread, counts.seen, counts.weight)):
+        raise storage.BadFile("The file has negative counts.")
+    pair_of, entry_of = owners(counts)
+    if np.unique(np.stack([pair_of, counts.follower]), axis=1).shape[1] != entries:
+        raise storage.BadFile("The file counts the same next state of a pair twice.")
+    for owner, parts_of, whole_of in ((pair_of, counts.seen, counts.tries), (entry_of, counts.weight, counts.seen)):
+        total = np.bincount(owner, parts_of, whole_of.size)
+        if not np.allclose(total, whole_of, rtol=COUNT_ROUNDING, atol=SMALLEST_COUNT):
+            raise storage.BadFile("The file's counts of parts do not sum to those of the whole.")
+
+
+def _check_experience(experience: Any, num_states: int, num_pairs: int) -> None:
+    """The same for what was met."""
+    numbers = experience.numbers
+    within("numbers", numbers, LONGEST)
+    within("known states", numbers[[KNOWN]], num_states + 1)
+    within("tried pairs", numbers[[TRIED]], num_pairs + 1)
+    within("news", numbers[[NEWS_OF_LATE]], num_pairs + 1)
+    met = experience.order[: numbers[KNOWN]].astype(np.int64)
+    within("states that were met", met, num_states)
+    if np.unique(met).size != met.size or not np.array_equal(np.flatnonzero(experience.entered), np.sort(met)):
+        raise storage.BadFile("The file's list of the states that were met contradicts its visits.")
+    within("visits", experience.entered, LONGEST)
+    within("last visits", experience.last, LONGEST)
+    finite_numbers("experience", experience.expected, experience.surprises, experience.news, experience.sums)
+
+
+@final
+class PlannerHooks(StateHooks):
+    """What the plain loop asks of a planner."""
+
+    def act(self, point: int) -> Any:
+        """The action of the present plan."""
+        agent = self._checked(point)
+        settings = (agent.config.steps_of_memory, agent.config.risk_level, agent._generator)
+        return agent._actions.point(int(life.choose(agent._mind, point, agent.steps, *settings)))
+
+    def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
+        """Learn from one transition of a Gymnasium world, then act where it goes on."""
+        agent = self._checked(point, next_point, resume)
+        if not has_room(agent._mind[0]):
+            agent._grow()
+        settings = (agent.config.steps_of_memory, agent.config.risk_level, agent._generator)
+        chosen = life.learn_then_act(
+            agent._mind, agent._record, agent._rewards, *settings, agent.steps, point, agent._actions.one(action), reward,
+            next_point, resume,
+        )  # fmt: skip
+        agent.steps += 1
+        return agent._actions.point(int(chosen))
+
+    def _checked(self, *points: int) -> Any:
+        if not all(0 <= point < self._agent.num_states for point in points):
+            raise self._outside(*points)
+        return self._agent
