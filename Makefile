@@ -6,8 +6,8 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 ARGS ?=
-KERNEL_TESTS := tests/test_tabular.py tests/test_linear.py tests/test_tiles.py tests/test_quantiles.py tests/test_sketch.py \
-	tests/test_recording.py tests/test_robustness.py tests/environments/test_motion.py
+KERNEL_TESTS := tests/tabular/test_kernel.py tests/tiles tests/numerics/test_quantiles.py tests/distributions \
+	tests/agent/test_robustness.py tests/worlds/test_motion.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE # modules are compiled when first imported (see below): let that be once

@@ -1,6 +1,6 @@
 """The exact risk-averse optimum beside brute force over all deterministic policies: 50 random worlds, four levels.
 
-Its worlds and its brute force are those of tests/environments/test_risk.py, which runs a few of them.
+Its worlds and its brute force are those of tests/mdp/test_risk.py, which runs a few of them.
 """
 
 from __future__ import annotations

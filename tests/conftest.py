@@ -17,9 +17,10 @@ settings.load_profile("perstep")
 # Files whose tests are few and long. With one file at a time for each process, the last ones must be short, or one core waits.
 # The first two compile what the others then find compiled: tables in one process, and tiles in the other.
 LONG_FILES = (
-    "test_learning.py", "test_tile_defaults.py", "studies/test_engines.py", "test_docs.py", "test_recipe.py",
-    "deep/test_defaults.py", "test_reproduction.py", "studies/test_run_checkpoints.py", "deep/test_saving.py", "test_training.py",
-    "test_benchmarks.py", "studies/test_theory.py", "test_determinism.py", "test_horizon.py",
+    "tabular/test_learning.py", "tiles/test_defaults.py", "studies/test_engines.py", "tests/test_docs.py", "rules/test_recipe.py",
+    "deep/test_defaults.py", "paper/test_reproduction.py", "studies/test_run_checkpoints.py", "deep/test_saving.py",
+    "training/test_run.py", "tests/test_benchmarks.py", "paper/test_theory.py", "agent/test_determinism.py",
+    "rules/test_horizon.py",
 )  # fmt: skip
 
 

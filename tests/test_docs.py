@@ -73,7 +73,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_every_test_that_a_page_names_exists() -> None:
-    """A name such as `test_theorem_bound_holds`, or a file such as `tests/test_tabular.py`."""
+    """A name such as `test_theorem_bound_holds`, or a file such as `tests/tabular/test_kernel.py`."""
     tests = Path(__file__).parent
     known = "\n".join(path.read_text(encoding="utf-8") for path in tests.rglob("test_*.py"))
     for page, text in PAGES.items():

@@ -572,7 +572,7 @@ def value_span(mdp: FiniteMDP) -> float:
 
 def check_planning() -> None:
     """The plan in the true model is the optimum, and so is an optimistic one after so many visits that its intervals vanish."""
-    from perstep.worlds.garnet import garnet
+    from perstep.worlds.random_mdps import garnet
 
     mdp, visits = garnet(12, 3, 3, 1), 10**9
     best, seen = mdp.solve().average_reward, nothing_seen(mdp)
@@ -607,7 +607,7 @@ def check_planning() -> None:
 def main() -> None:
     """Lives of 20,000 steps in two states, of which staying in the second earns 1, and in a Garnet world, which is shown only."""
     check_planning()
-    from perstep.worlds.garnet import garnet
+    from perstep.worlds.random_mdps import garnet
 
     transitions = np.broadcast_to(np.eye(2), (2, 2, 2))  # the action is the next state
     two_states = FiniteMDP(transitions, np.array([[0.0, 0.0], [0.0, 1.0]]), initial=np.array([1.0, 0.0]))

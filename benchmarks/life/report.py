@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from peers import PEERS
-from worlds import WORLDS
 
 from perstep.files.storage import published, read_table
+from worlds import WORLDS
 
 MOMENTS = (1_000, 10_000, 100_000, 1_000_000)
 GROUPS = ("choose", "judge")

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from peers import PEERS, moments_until
-from worlds import WORLDS, Bounds, bounds
 
 import perstep
 from perstep.agent.tracking import totals
 from perstep.display.progress import Bar
 from perstep.files.storage import read_table, write_table
+from worlds import WORLDS, Bounds, bounds
 
 SAVE_EVERY = 5.0  # seconds
 

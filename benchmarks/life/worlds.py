@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from perstep import FiniteMDP
-from perstep.worlds.access_control import access_control
 from perstep.worlds.far_rewards import long_chain, river_swim
-from perstep.worlds.garnet import garnet
 from perstep.worlds.operations import maintenance, service_queue
+from perstep.worlds.random_mdps import garnet
 from perstep.worlds.redpill import red_pill_blue_pill
+from perstep.worlds.servers import access_control
 
 SMALL = 100  # pairs
 

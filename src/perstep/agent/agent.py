@@ -99,7 +99,7 @@ def _alone(agent: object) -> Iterator[None]:
 
 
 class AgentHooks:
-    """What plain loops ask of every agent; each learner adds how it reads, acts and learns (interaction/gymnasium_worlds.py)."""
+    """What plain loops ask of every agent; each learner adds how it reads, acts and learns (gym/loop.py)."""
 
     def __init__(self, agent: Any) -> None:
         self._agent = agent
@@ -114,7 +114,7 @@ class Agent(ABC):
 
     Config: ClassVar[Any]  # the class of its settings
     _hooks: Any  # the AgentHooks of its learner
-    _load: ClassVar[Callable[..., Agent]]  # perstep.load, which agents/files.py puts here
+    _load: ClassVar[Callable[..., Agent]]  # perstep.load, which agent/files.py puts here
     _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
     _finite: ClassVar[
         tuple[str, ...]

@@ -15,7 +15,7 @@ import numpy as np
 from perstep.numerics.scale import MEAN, REWARD
 from perstep.numerics.schedules import as_decay
 
-Agent = Any  # of agents/agent.py, which uses this module
+Agent = Any  # of agent/agent.py, which uses this module
 
 FEWEST_STEPS = 1_000  # before so many steps everything is still moving
 APART = 0.06  # of the standard deviation of the rewards: an average that is further from experience is doubted

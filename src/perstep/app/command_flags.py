@@ -1,4 +1,4 @@
-"""The flags of the commands; those of `perstep train` depend on the algorithm, and are made in training/flags.py."""
+"""The flags of the commands; those of `perstep train` depend on the algorithm, and are made in app/training/flags.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The loss of a minibatch, for every rule of rules.py, in the order of the listings (Alg. 6, 10, 13).
+"""The loss of a minibatch, for every rule of rules/transition.py, in the order of the listings (Alg. 6, 10, 13).
 
 It sees, for each sample, two vectors: the estimate (n numbers for S and A) and the bootstrap (n numbers for S′). The rule moves
-the reward estimate. The slope of the loss on the estimate is minus the pull that rules.py writes.
+the reward estimate. The slope of the loss on the estimate is minus the pull that rules/transition.py writes.
 """
 
 from __future__ import annotations

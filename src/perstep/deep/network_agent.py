@@ -1,6 +1,6 @@
 """An agent with a network: its replay, its worlds (one environment or a vector of them), its checkpoints and its device.
 
-How it chooses actions and what it asks of the networks is its own: agents/deep_q.py.
+How it chooses actions and what it asks of the networks is its own: deep/agent.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The record of a run: reward rate, reward quantiles and episode returns in windows of steps, in memory of a fixed size. With it
-goes a sketch of the rewards (sketch.py).
+goes a sketch of the rewards (distributions/sketch.py).
 
 When all rows are full, each two neighbouring rows are merged and the window doubles. So, for any number of steps, between half and
 all of the rows are filled, once the record has been full.

@@ -1,8 +1,8 @@
 """The defaults of every learner: what `preset` stands for, before any setting that is named.
 
 "steady" is the default, for a world that stays as it is. "changing" follows a world that changes. "paper" is the paper's
-algorithms as printed, with constant steps in units of 1; it is what the fields of the settings say (config/). How the numbers
-were chosen: docs/defaults.md.
+algorithms as printed, with constant steps in units of 1; it is what the fields of the settings say (settings.py of each
+learner). How the numbers were chosen: docs/defaults.md.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ class RewardEstimate(NamedTuple):
     theta: Floats  # (m,) reward quantiles; (1,) for a rule that learns the average alone
     offset: Floats  # (1,) b, zero unless it is learnt
     tau: Floats  # (m,)
-    units: Floats  # the spreads of what was seen (units.py)
+    units: Floats  # the spreads of what was seen (numerics/scale.py)
     first: Floats  # (128,) the first rewards, in order; empty where the first estimates are given
-    masses: Floats  # (m,) of a rule with masses on a grid, which θ is read from (masses.py); (0,) for other rules
+    masses: Floats  # (m,) of a rule with masses on a grid, which θ is read from (rules/masses.py); (0,) for other rules
     grid: Floats  # (3,) where these masses are; (0,) for other rules
 
 

@@ -1,9 +1,8 @@
 """The two learners on a table: TD for prediction (Alg. 3, 7) and Q for control (Alg. 4, 8, 11).
 
-A learner names the two vectors that a rule is about, lets the rule look at them (`apply`, of rules.py), and moves the table by the
-rule's pull. Nothing else moves it. For control
-there is a choice of the bootstrap at S′: the best action (Q-learning), the action taken next (Sarsa) or the average over the policy
-(Expected Sarsa).
+A learner names the two vectors that a rule is about, lets the rule look at them (`apply`, of rules/transition.py), and moves the
+table by the rule's pull. Nothing else moves it. For control there is a choice of the bootstrap at S′: the best action
+(Q-learning), the action taken next (Sarsa) or the average over the policy (Expected Sarsa).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ TD, Q, ANY_Q, RISK_Q = range(
 )  # ANY_Q: with any bootstrap, and with the average of `rvi`; RISK_Q: with a target for a risk level
 
 
-Apply = Callable[..., float]  # a rule of rules.py
+Apply = Callable[..., float]  # a rule of rules/transition.py
 
 
 class Table(NamedTuple):

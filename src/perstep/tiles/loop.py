@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class MotionWorld(NamedTuple):
-    """A world of motion (environments/motion.py) and its time limit, for compiled loops."""
+    """A world of motion (worlds/motion.py) and its time limit, for compiled loops."""
 
     number: int
     parameters: Floats  # (P,)

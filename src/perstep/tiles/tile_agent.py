@@ -1,6 +1,6 @@
 """An agent on tiles, for bounded boxes of observations and discrete actions: its features, its worlds and its files.
 
-How it chooses actions and what it learns is its own: agents/tiles.py.
+How it chooses actions and what it learns is its own: tiles/agent.py.
 """
 
 from __future__ import annotations

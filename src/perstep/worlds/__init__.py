@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from perstep.worlds.registry import WORLDS, register
 
 if TYPE_CHECKING:
-    from perstep.worlds.access_control import access_control
-    from perstep.worlds.catch import catch
+    from perstep.worlds.balls import catch
     from perstep.worlds.far_rewards import long_chain, river_swim, six_arms
-    from perstep.worlds.garnet import garnet
+    from perstep.worlds.loops import two_loop
     from perstep.worlds.operations import (
         inventory,
         maintenance,
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
         service_queue,
         tandem_queue,
     )
-    from perstep.worlds.queue_networks import admission_control, criss_cross
+    from perstep.worlds.queues import admission_control, criss_cross
+    from perstep.worlds.random_mdps import garnet
     from perstep.worlds.redpill import red_pill_blue_pill
-    from perstep.worlds.two_loop import two_loop
+    from perstep.worlds.servers import access_control
 
 __all__ = [
     "WORLDS",
@@ -49,11 +49,12 @@ __all__ = [
     "two_loop",
 ]
 
+# No module has the name of a function: the package would then give the module.
 _HOMES = {
-    "access_control": ("access_control",),
-    "catch": ("catch",),
+    "servers": ("access_control",),
+    "balls": ("catch",),
     "far_rewards": ("long_chain", "river_swim", "six_arms"),
-    "garnet": ("garnet",),
+    "random_mdps": ("garnet",),
     "operations": (
         "inventory",
         "maintenance",
@@ -64,9 +65,9 @@ _HOMES = {
         "service_queue",
         "tandem_queue",
     ),
-    "queue_networks": ("admission_control", "criss_cross"),
+    "queues": ("admission_control", "criss_cross"),
     "redpill": ("red_pill_blue_pill",),
-    "two_loop": ("two_loop",),
+    "loops": ("two_loop",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

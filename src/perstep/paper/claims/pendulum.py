@@ -75,7 +75,7 @@ def tuned_is_best(results: Results, study: Study) -> Finding:
 
     The sweep decides, as in red-pill blue-pill. But few runs fail, and a failed run costs much: the best of hundreds of
     configurations by ten runs each is one without a failed run. So the best one and the paper's choice are run again with other
-    seeds (studies/confirmation.py), and the result of that is reported beside the verdict.
+    seeds (paper/confirmation.py), and the result of that is reported beside the verdict.
     """
     rows = ranking(results, study)
     found, best = comparison.tuned_is_best(results, study, rows=rows, digits=3), rows[0].configuration

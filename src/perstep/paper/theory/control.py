@@ -16,10 +16,10 @@ from perstep.paper.theory.measuring import Floats, Theorem, learn_in_stages, log
 from perstep.rules.transition import RULES
 from perstep.studies.measurement import Effort, Row
 from perstep.tabular.agent import QLearning
-from perstep.worlds.access_control import access_control
-from perstep.worlds.garnet import garnet
+from perstep.worlds.loops import two_loop
+from perstep.worlds.random_mdps import garnet
 from perstep.worlds.redpill import red_pill_blue_pill
-from perstep.worlds.two_loop import two_loop
+from perstep.worlds.servers import access_control
 
 ROUNDING = 1e-9  # rounding error allowed in an inequality
 GAP_SHARE = 0.1  # of the first gap: a gap that goes to 0 must have fallen below this

@@ -12,8 +12,8 @@ from perstep.paper.claims.claim import Claim
 from perstep.paper.theory.measuring import LOOKS_PER_DECADE, Floats, Theorem, learn_in_stages, log_spaced_steps
 from perstep.studies.measurement import Effort, Row
 from perstep.tabular.agent import TDLearning
+from perstep.worlds.loops import two_loop
 from perstep.worlds.redpill import red_pill_blue_pill
-from perstep.worlds.two_loop import two_loop
 
 VALUE_SHARE = 0.05  # of the first error: an error that goes to 0 must have fallen below this
 LEVEL = 0.05  # how far a converging level may still move in the last decade of steps

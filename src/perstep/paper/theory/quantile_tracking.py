@@ -16,10 +16,10 @@ from perstep.paper.claims.claim import Claim
 from perstep.paper.theory.measuring import LOOKS_PER_DECADE, Floats, Theorem, learn_in_stages, log_spaced_steps, slope
 from perstep.studies.measurement import Effort, Row
 from perstep.tabular.agent import TDLearning
-from perstep.worlds.access_control import access_control
-from perstep.worlds.garnet import garnet
+from perstep.worlds.loops import two_loop
+from perstep.worlds.random_mdps import garnet
 from perstep.worlds.redpill import red_pill_blue_pill
-from perstep.worlds.two_loop import two_loop
+from perstep.worlds.servers import access_control
 
 EPSILON = 0.1
 SLOPE_TOLERANCE = 0.15  # of an exponent fitted to the second half of the observations of a run

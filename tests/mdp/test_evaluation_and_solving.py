@@ -15,12 +15,12 @@ from perstep.mdp.evaluation import NotUnichain
 from perstep.mdp.mdp import FiniteMDP, GaussianRewards
 from perstep.mdp.policy_tables import policy_probabilities
 from perstep.mdp.solving import NotCommunicating
-from perstep.worlds.access_control import access_control
 from perstep.worlds.far_rewards import river_swim
-from perstep.worlds.garnet import garnet
+from perstep.worlds.loops import two_loop
 from perstep.worlds.operations import routing, tandem_queue
+from perstep.worlds.random_mdps import garnet
 from perstep.worlds.redpill import red_pill_blue_pill
-from perstep.worlds.two_loop import two_loop
+from perstep.worlds.servers import access_control
 
 # A world by hand. Action 0 stays, action 1 moves on to the next of three states; staying earns 0, 1, 2.
 RING = FiniteMDP(

@@ -132,7 +132,7 @@ def test_the_rise_is_none_where_the_average_is_right():
 
 
 def test_the_rise_of_one_action_is_that_of_prediction():
-    # With one action, w = μ and Σ μ/w = S: k = (r̄ − R̄)/S, as tests/test_learning.py derives it for TD.
+    # With one action, w = μ and Σ μ/w = S: k = (r̄ − R̄)/S, as tests/tabular/test_learning.py derives it for TD.
     mdp = FiniteMDP([[[0.2, 0.8]], [[0.5, 0.5]]], [[1.0], [0.0]])
     exact = mdp.evaluate([0, 0])
     assert control.rise(mdp, exact.stationary[:, None], exact.average_reward - 0.1) == pytest.approx(0.05, rel=1e-6)

@@ -15,10 +15,10 @@ from gymnasium.utils.env_checker import check_env
 import perstep.worlds
 from perstep.mdp.env import FiniteMDPEnv
 from perstep.mdp.mdp import FiniteMDP
-from perstep.worlds.access_control import access_control
-from perstep.worlds.garnet import garnet
+from perstep.worlds.loops import two_loop
+from perstep.worlds.random_mdps import garnet
 from perstep.worlds.redpill import red_pill_blue_pill
-from perstep.worlds.two_loop import two_loop
+from perstep.worlds.servers import access_control
 
 FINITE = ["perstep/RedPillBluePill-v0", "perstep/TwoLoop-v0", "perstep/AccessControl-v0"]
 

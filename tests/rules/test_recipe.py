@@ -1,4 +1,4 @@
-"""CONTRIBUTING's recipe for a new rule, followed to the letter in a copy of the package: rules.py, nothing else.
+"""CONTRIBUTING's recipe for a new rule, followed to the letter in a copy of the package: rules/transition.py, nothing else.
 
 The new rule is d2 with another reading of θ: R̄ is its median plus the offset.
 """
@@ -53,7 +53,7 @@ def copy(tmp_path: Path) -> Path:
     """The package with one more rule."""
     package = tmp_path / "perstep"
     shutil.copytree(Path(perstep.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    rules = package / "rules.py"
+    rules = package / "rules/transition.py"
     text = rules.read_text(encoding="utf-8")
     for old, new in (
         (") = range(18)  # fmt: skip\n", ") = range(18)  # fmt: skip\nMEDIAN = 18\n"),

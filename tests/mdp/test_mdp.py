@@ -14,10 +14,10 @@ from perstep.mdp.mdp import FiniteMDP, GaussianRewards
 from perstep.mdp.sampler import FiniteWorld, alias_table, start, step
 from perstep.numerics.compiled import compiled
 from perstep.numerics.randomness import make_generator, uniform
-from perstep.worlds.access_control import access_control
-from perstep.worlds.garnet import garnet
+from perstep.worlds.loops import two_loop
+from perstep.worlds.random_mdps import garnet
 from perstep.worlds.redpill import red_pill_blue_pill
-from perstep.worlds.two_loop import two_loop
+from perstep.worlds.servers import access_control
 
 HALVES = np.full((2, 1, 2), 0.5)  # two states, one action, either state next
 
