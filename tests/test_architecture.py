@@ -40,7 +40,13 @@ RANKS = {
 }
 
 FAMILIES = {"tabular", "tiles", "deep", "planning"}
-KNOW_THE_INSIDES = {"loop", "agent", "known", "life"}  # modules of a family that may know the compiled side of a world
+KNOW_THE_INSIDES = {
+    "loop",
+    "agent",
+    "tile_agent",
+    "known",
+    "life",
+}  # modules of a family that may know the compiled side of a world
 INSIDES = {"worlds", "mdp.sampler"}
 READS_FILES = ("paper.figures", "paper.report")
 NEVER_READ_BY_THEM = {"rules.transition", "mdp", "worlds", "gym", "agent", *FAMILIES}

@@ -33,7 +33,7 @@ def test_a_card_beside_the_file(tmp_path, capsys):
 
 
 def test_findings_and_a_new_agent():
-    agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4)
+    agent = perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4, preset="paper")
     assert "it has not learnt" in agent.card()
     agent.learn(2000)
     assert agent.check()
@@ -45,7 +45,7 @@ def test_findings_and_a_new_agent():
 )
 def test_an_agent_knows_its_algorithm(name):
     world = "CartPole-v1" if "tile" in name or "actor" in name else two_loop()
-    assert algorithm_of(perstep.make_agent(name, world)).name == name
+    assert algorithm_of(perstep.make_agent(name, world, preset="paper")).name == name
 
 
 def test_networks_too(tmp_path):

@@ -277,8 +277,8 @@ def test_the_names_of_states_and_actions_come_back(tmp_path):
     assert list(again.mdp.states) == list(mdp.states) == [(0, "up"), (1, "up")]
     assert list(again.mdp.actions) == ["stay", "go"]
     assert "stay" in str(again.mdp.policy_frame([0, 1]))
-    mdp.states = [float("inf"), "\ud800"]  # names that no file can hold are left out
-    perstep.QLearning(mdp, seed=0).learn(100).save(tmp_path / "c.safetensors")
+    unwritable = mdp.replace(states=[float("inf"), "\ud800"])  # names that no file can hold are left out
+    perstep.QLearning(unwritable, seed=0).learn(100).save(tmp_path / "c.safetensors")
     assert list(perstep.load(tmp_path / "c.safetensors").mdp.states) == [0, 1]
     arrays, metadata = read(tmp_path / "a.safetensors")
     for wrong in (["a"], 7, [{}, {}], [[{}], "b"]):

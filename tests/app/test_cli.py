@@ -115,7 +115,7 @@ def test_flags_become_settings(tmp_path: Path) -> None:
     flags, spec = train_flags(perstep.ALGORITHMS["d3-q"], words)
     assert (flags.steps, flags.out, flags.resume) == (2000, tmp_path, False)
     expected = {"rule": "d3", "step_size": perstep.Decay(0.5, 0.8), "reward_step_size": 0.1, "num_quantiles": 7}
-    expected |= {"initial_value": -1.5, "termination": "mask", "seed": 3, "preset": "steady"}
+    expected |= {"initial_value": -1.5, "termination": "mask", "seed": 3, "preset": "paper"}
     assert expected.items() <= spec.config.settings().items()
 
 

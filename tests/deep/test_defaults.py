@@ -92,8 +92,9 @@ def test_extreme_quantiles_follow_a_policy_that_has_become_good():
     rng = np.random.default_rng(0)
     for step in range(20_000):
         take_in(
+            agent.config.kernel,
             agent._rewards,
-            agent._stream,
+            *agent._stream,
             rng.normal(-500.0, 50.0) if step < 4000 else rng.normal(-10.0, 5.0),
             False,
             step,

@@ -12,7 +12,7 @@ import perstep
 from perstep.distributions.history import FILLED, PENDING, ROWS, WINDOW, History, new_record, note, note_end
 from perstep.distributions.sketch import new_sketch
 from perstep.numerics.compiled import compiled
-from perstep.rules.transition import reward_estimate
+from perstep.rules.transition import D2, reward_estimate
 
 
 @compiled
@@ -21,7 +21,7 @@ def note_all(record, sequence, estimate):
     for reward in sequence:
         estimate.theta[0] += 1.0
         estimate.theta[1] -= 1.0
-        note(record, reward, estimate)
+        note(D2, record, reward, estimate)
 
 
 def recorded(sequence, window=1, rows=8):
@@ -134,7 +134,7 @@ def test_returns_of_episodes(rows):
     for step in range(1, 13):
         if step % 3 == 0:
             note_end(record, 10.0 * (step // 3))
-        note(record, 1.0, reward_estimate(1, 0.0))
+        note(D2, record, 1.0, reward_estimate(1, 0.0))
     history = History(record)
     if rows == 64:
         assert history.episodes.tolist() == [0, 1, 1, 0, 1, 1]
@@ -199,7 +199,7 @@ def test_the_average_counts_the_offset():
     record = new_record(4, 1, 4)
     estimate = reward_estimate(4, 2.0)
     estimate.offset[0] = 0.25
-    note(record, 1.0, estimate)
+    note(D2, record, 1.0, estimate)
     assert History(record).average_reward.tolist() == [2.25]
 
 

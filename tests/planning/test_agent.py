@@ -429,7 +429,7 @@ MUTANTS = textwrap.dedent(
     faulthandler.enable()
     warnings.simplefilter("ignore")
     import perstep
-    from perstep import storage
+    from perstep.files import storage
 
     folder = Path(sys.argv[1])
     rng = random.Random(0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import oracles
 import perstep
-from perstep.files.storage import BadFile
+from perstep.files.storage import BadFile, read, write
 from perstep.numerics.quantiles import levels
 from perstep.rules import masses
 from perstep.worlds import red_pill_blue_pill, two_loop
@@ -134,7 +134,11 @@ def test_it_is_saved_and_goes_on_to_the_bit(tmp_path):
     assert (again._rewards.masses == agent._rewards.masses).all()
     assert (again.all_action_values == agent.all_action_values).all()
     agent._rewards.masses[0] += 0.5
-    agent.save(tmp_path / "wrong.safetensors")
+    with pytest.raises(ValueError, match="not probabilities on a grid"):  # what could not be loaded is not saved
+        agent.save(tmp_path / "wrong.safetensors")
+    arrays, metadata = read(tmp_path / "agent.safetensors")
+    arrays["rewards.masses"][0] += 0.5
+    write(tmp_path / "wrong.safetensors", arrays, metadata)
     with pytest.raises(BadFile, match="not probabilities on a grid"):
         perstep.load(tmp_path / "wrong.safetensors")
 

@@ -153,7 +153,7 @@ def test_runs_that_are_not_there_are_named(tmp_path):
 
 KILLED = """
 import dataclasses, sys
-from perstep.studies.catalog import REDPILL
+from perstep.paper.catalog import REDPILL
 from perstep.studies.execution import complete
 from perstep.studies.results import Results
 grid = {"step_size": (2e-4, 2e-3, 2e-2), "reward_ratio": (1.0, 2.0, 10.0), "num_quantiles": (10, 51)}

@@ -55,7 +55,7 @@ def test_yaml_reads_numbers_as_people_write_them(tmp_path):
     assert study.grid["step_size"] == (0.002, 0.015, 0.5, {"scale": 0.5, "power": 0.8})
     assert study.grid["termination"] == ("continue", "mask")
     assert (study.steps, study.window, study.num_runs, study.seeds) == (1_000_000, 1000, 3, [3, 1, 2])
-    assert study.fixed == {"preset": "paper", "epsilon": 0.1, "num_quantiles": 7}
+    assert study.fixed == {"preset": "steady", "epsilon": 0.1, "num_quantiles": 7}
     assert study.world_settings == {"order": "accept-first"}
     assert len(study.settings) == 8
     assert json.loads(study.description(study.settings[-1]))["world_settings"] == {"order": "accept-first"}

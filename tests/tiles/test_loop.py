@@ -11,6 +11,7 @@ from gymnasium.wrappers import TimeLimit, TransformReward
 
 import perstep
 from perstep.files.storage import read
+from perstep.gym.motion import compiled_world
 from perstep.tiles.tile_agent import say_compiled
 from perstep.worlds import motion
 
@@ -121,7 +122,7 @@ class SameStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, *, seed=None, options=None):
         self.env.reset(seed=seed)
-        world = motion.compiled_world(self.env)
+        world = compiled_world(self.env)
         state, observation = np.zeros(world.state_size), np.zeros(world.observation_size)
         motion.start(world.number, world.parameters, state, self.agent._generator)
         motion.observe(world.number, state, observation)
