@@ -78,7 +78,7 @@ def measure_world(title: str, effort: Effort) -> list[Row]:
     for name, step_size in _configurations():
         own = {} if step_size is None else {"step_size": step_size}
         agents = [make_agent(name, mdp, seed=seed, **own) for seed in range(effort.runs)]
-        with warnings.catch_warnings():  # doubts about an agent and thin tails: both are measured here
+        with warnings.catch_warnings():  # findings about an agent and thin tails: both are measured here
             warnings.simplefilter("ignore", UserWarning)
             learn_together(agents, effort.steps, progress=False)
             for seed, agent in enumerate(agents):

@@ -142,7 +142,7 @@ def measure_world(title: str, effort: Effort) -> list[Row]:
         # The same features as ours have by default.
         own = {} if step_size is None else {"step_size": step_size, "tiles": "auto"}
         agents = [make_agent(name, world.id, seed=seed, **own) for seed in range(effort.runs)]
-        with warnings.catch_warnings():  # doubts about an agent: they are measured here
+        with warnings.catch_warnings():  # findings about an agent: they are measured here
             warnings.simplefilter("ignore", UserWarning)
             learn_together(agents, effort.steps * world.steps_factor, progress=False)
             for seed, agent in enumerate(agents):

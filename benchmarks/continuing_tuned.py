@@ -66,7 +66,7 @@ def greedy_score(
 ) -> float | None:
     """The exact score of the greedy policy that is learnt with a setting; None if the estimates diverge."""
     agent = make_agent(name, mdp, seed=seed, **settings(row))
-    with warnings.catch_warnings():  # doubts about an agent: they are measured here
+    with warnings.catch_warnings():  # findings about an agent: they are measured here
         warnings.simplefilter("ignore", UserWarning)
         try:
             agent.learn(steps, progress=False)

@@ -205,12 +205,12 @@ def beliefs(agent: Any) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", perstep.ThinTail)
         cvar_error = abs(learnt.cvar(0.01) - now.cvar(0.01))
-        doubt = float(np.hypot(learnt.cvar_error(0.01), now.cvar_error(0.01)))
+        error = float(np.hypot(learnt.cvar_error(0.01), now.cvar_error(0.01)))
         return {
             "average_error": abs(agent.average_reward - agent.earned_reward) / unit,
             "quantile_error": float(quantile_errors(learnt, now).max()) / unit,
             "cvar_error": cvar_error / unit,
-            "cvar_in_standard_errors": cvar_error / doubt if doubt else 0.0,
+            "cvar_in_standard_errors": cvar_error / error if error else 0.0,
         }
 
 

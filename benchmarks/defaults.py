@@ -188,7 +188,7 @@ def measure_world(name: str, effort: Effort) -> list[Row]:
             else QLearning(mdp, rule=agent_name, preset="steady", seed=seed)
             for seed in range(effort.runs)
         ]
-        with warnings.catch_warnings():  # doubts about an agent and thin tails: both are measured here
+        with warnings.catch_warnings():  # findings about an agent and thin tails: both are measured here
             warnings.simplefilter("ignore", UserWarning)
             learn_together(made, effort.steps, progress=False)
             for seed, agent in enumerate(made):

@@ -28,7 +28,7 @@ N = 51
 
 
 def main(*, quick: bool) -> None:
-    warnings.simplefilter("ignore", perstep.DoubtWarning)
+    warnings.simplefilter("ignore", perstep.FindingWarning)
     distributions(quick=quick)
     policies(quick=quick)
 

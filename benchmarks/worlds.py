@@ -33,7 +33,7 @@ def main(quick: bool = False) -> None:
                 env.step(action)
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # doubts about what was learnt: only the speed counts here
+            warnings.simplefilter("ignore", UserWarning)  # findings about what was learnt: only the speed counts here
             agent.learn(1_000, progress=False)  # compiles
 
             def inside_the_loop(agent: perstep.Agent = agent) -> None:

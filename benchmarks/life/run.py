@@ -113,7 +113,7 @@ def life(task: Task) -> list[dict[str, Any]]:
     begin = time.monotonic()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # doubts about what was learnt: only what was earned counts here
+            warnings.simplefilter("ignore")  # findings about what was learnt: only what was earned counts here
             earned = AGENTS[task.agent](mdp, task.steps, task.seed)
     except Exception as error:
         return [about | {"steps": task.steps, "error": f"{type(error).__name__}: {error}"}]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         TensorBoardCallback,
         WandbCallback,
     )
-    from perstep.agent.checks import Doubt, DoubtWarning
+    from perstep.agent.checks import Finding, FindingWarning
     from perstep.agent.comparison import Comparison, compare
     from perstep.agent.evaluation import Evaluation, Snapshot
     from perstep.agent.files import load
@@ -46,11 +46,11 @@ __all__ = [
     "Decay",
     "DeepQ",
     "Distribution",
-    "Doubt",
-    "DoubtWarning",
     "EvalCallback",
     "Evaluation",
     "EveryCallback",
+    "Finding",
+    "FindingWarning",
     "FiniteMDP",
     "FollowPolicy",
     "Forecast",
@@ -82,8 +82,8 @@ _HOMES = {
         "WandbCallback",
     ),
     "perstep.agent.checks": (
-        "Doubt",
-        "DoubtWarning",
+        "Finding",
+        "FindingWarning",
     ),
     "perstep.agent.comparison": (
         "Comparison",

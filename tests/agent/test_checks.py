@@ -11,7 +11,7 @@ from perstep.worlds import access_control, two_loop
 
 
 def names(agent):
-    return [doubt.name for doubt in agent.check()]
+    return [finding.name for finding in agent.check()]
 
 
 def large_rewards():
@@ -23,13 +23,13 @@ def large_rewards():
 
 
 def test_quantiles_that_have_not_arrived():
-    with pytest.warns(perstep.DoubtWarning, match=r"average reward is .* but the agent earned .* preset='steady'"):
+    with pytest.warns(perstep.FindingWarning, match=r"average reward is .* but the agent earned .* preset='steady'"):
         agent = perstep.QLearning(large_rewards(), rule="d2", preset="paper", seed=1).learn(50_000)
     assert names(agent)[:2] == ["average", "quantiles"]
     sentence = str(agent.check()[1])
     assert "more steps" in sentence
     assert "reward_step_size" in sentence
-    assert "doubted: average, quantiles" in repr(agent)
+    assert "findings: average, quantiles" in repr(agent)
 
 
 def test_rare_rewards_that_quantiles_miss():
@@ -46,7 +46,7 @@ def test_rare_rewards_that_quantiles_miss():
 
 def test_equal_rewards_in_a_world_that_ends():
     agent = perstep.ActorCritic("CartPole-v1", rule="d2", preset="paper", step_size=0.01, seed=1)
-    with pytest.warns(perstep.DoubtWarning, match=r"Every step paid 1 and .* episodes ended.*reset_cost"):
+    with pytest.warns(perstep.FindingWarning, match=r"Every step paid 1 and .* episodes ended.*reset_cost"):
         agent.learn(20_000)
     assert names(agent)[0] == "equal rewards"
 
@@ -105,7 +105,7 @@ def test_no_false_alarm_on_the_tuned_runs_of_the_paper(study):
 def test_values_that_diverge(agent_type, world, settings):
     """Steps above 2, and an average that moves further than the value: errors grow, and stay finite for long."""
     agent = agent_type(world, preset="paper", rule="differential", seed=1, **settings)
-    with pytest.warns(perstep.DoubtWarning, match=r"values have grown to .* smaller step_size \(it is [14]"):
+    with pytest.warns(perstep.FindingWarning, match=r"values have grown to .* smaller step_size \(it is [14]"):
         agent.learn(1_200)
     assert names(agent)[0] == "divergence"
 
@@ -120,7 +120,7 @@ def test_values_that_diverge(agent_type, world, settings):
 )
 def test_steps_that_are_far_too_small(agent_type, world, settings):
     agent = agent_type(world, seed=1, **settings).learn(20_000)
-    (found,) = [str(doubt) for doubt in agent.check() if doubt.name == "small steps"]
+    (found,) = [str(finding) for finding in agent.check() if finding.name == "small steps"]
     assert "of the spread of the rewards: nothing is learnt" in found
     assert f"it is {settings['step_size']:g}" in found
     assert "small steps" not in names(agent_type(world, seed=1, **{**settings, "step_size": 0.1}).learn(20_000))

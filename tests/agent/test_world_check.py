@@ -62,14 +62,14 @@ class Wrong(gymnasium.Env[Any, Any]):
 )
 def test_each_thing_that_is_wrong_is_named(way: str, sentence: str) -> None:
     found = perstep.check_world(Wrong(way), num_steps=50)
-    named = {doubt.name: doubt.sentence for doubt in found}
+    named = {finding.name: finding.sentence for finding in found}
     assert sentence in named[way]
     assert len(named) == 1
     assert "Its state cannot be saved: an agent that is loaded starts with a fresh reset." in found.facts
 
 
 def test_time_limits_and_ends_of_gymnasium() -> None:
-    assert [doubt.name for doubt in perstep.check_world("CartPole-v1", 200)] == ["ends", "time limit"]
+    assert [finding.name for finding in perstep.check_world("CartPole-v1", 200)] == ["ends", "time limit"]
     assert perstep.check_world(endless("CartPole-v1", 1.0), 200) == []
 
 
@@ -83,9 +83,9 @@ def test_structure_by_hand() -> None:
     assert "Its diameter is 2:" in facts
     assert "Not every policy is known to have one average reward" in facts  # one may stay anywhere
     apart = perstep.FiniteMDP.from_function({"a": 0.5, "b": 0.5}, ["stay"], lambda state, _: [(1.0, state, 0.0)])
-    (doubt,) = perstep.check_world(apart)
-    assert "2 parts" in doubt.sentence
-    assert "State 'a' is in one, 'b' in another" in doubt.sentence
+    (finding,) = perstep.check_world(apart)
+    assert "2 parts" in finding.sentence
+    assert "State 'a' is in one, 'b' in another" in finding.sentence
     # The published diameter of RiverSwim with six places is about 14.7.
     assert any("diameter is 14.7" in fact for fact in perstep.check_world("perstep/RiverSwim-v0").facts)
     onward = perstep.FiniteMDP([[[0, 1]], [[0, 1]]], [[1.0], [0.0]])
@@ -154,7 +154,7 @@ def test_ends_of_a_vector_and_its_reset_mode(mode: Any) -> None:
     kwargs = {"autoreset_mode": mode}
     vector = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs=kwargs)
     found = perstep.check_world(vector, num_steps=200)
-    assert [doubt.name for doubt in found] == ["ends", "time limit"], str(found)
+    assert [finding.name for finding in found] == ["ends", "time limit"], str(found)
     assert "wrappers=[perstep.gym.endless]" in found[0].sentence
     assert any(f"An end is reset in the mode {mode.value}." in fact for fact in found.facts)
 
@@ -168,7 +168,7 @@ def test_a_wrong_reset_mode_is_named() -> None:
     ):
         vector = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs={"autoreset_mode": does})
         vector.metadata = {**vector.metadata, "autoreset_mode": says}
-        named = {doubt.name: doubt.sentence for doubt in perstep.check_world(vector, num_steps=100)}
+        named = {finding.name: finding.sentence for finding in perstep.check_world(vector, num_steps=100)}
         assert sentence in named["reset mode"]
 
 

@@ -842,6 +842,6 @@ def test_a_reward_that_is_no_number_is_named(reward):
         def step(self, action):
             return 1, reward, False, False, {}
 
-    assert "rewards" in [doubt.name for doubt in perstep.check_world(World(), num_steps=5)]
+    assert "rewards" in [finding.name for finding in perstep.check_world(World(), num_steps=5)]
     with pytest.raises(ValueError, match="the reward must be one finite number"):
         perstep.QLearning(World()).learn(5)

@@ -31,7 +31,7 @@ from perstep.agent.arrays import (
 )
 from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agent.card import card
-from perstep.agent.checks import Doubt, DoubtWarning, Trace, doubts
+from perstep.agent.checks import Finding, FindingWarning, Trace, findings
 from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.display.progress import Bar
 from perstep.distributions.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
@@ -247,15 +247,15 @@ class Agent(ABC):
             self._learn(whole("num_steps", num_steps, 0), progress, callbacks_of(callback), snapshot_at)
         if not self.may_diverge and (found := self.check()):
             more = f" ({len(found) - 1} more: agent.check())" if len(found) > 1 else ""
-            warnings.warn(f"{found[0]}{more}", DoubtWarning, stacklevel=2)
+            warnings.warn(f"{found[0]}{more}", FindingWarning, stacklevel=2)
         return self
 
-    def check(self) -> list[Doubt]:
+    def check(self) -> list[Finding]:
         """What is probably wrong: estimates that contradict experience, each as a sentence with the setting to change.
 
         Empty if nothing is, or before the first thousand steps. `learn` warns of the first one.
         """
-        return doubts(self)
+        return findings(self)
 
     def _learn(
         self, num_steps: int, progress: bool | None, callbacks: list[Callback], snapshot_at: Iterable[int]
@@ -677,7 +677,7 @@ class Agent(ABC):
         learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
         where = f", in compiled {self.compiled_world}" if self.compiled_world is not None and self.mdp is None else ""
         wrong = self.check()
-        doubted = f", doubted: {', '.join(doubt.name for doubt in wrong)} (see check())" if wrong else ""
+        reported = f", findings: {', '.join(finding.name for finding in wrong)} (see check())" if wrong else ""
         level = self.config.risk_level
         aim = f", worst {100 * level:g} % {self.objective:.4g}" if level < 1.0 else ""
-        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{aim}{where}{doubted})"
+        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{aim}{where}{reported})"

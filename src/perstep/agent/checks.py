@@ -1,4 +1,4 @@
-"""Doubts about what an agent has learnt: each compares an estimate with experience, and names the setting to change.
+"""Findings about what an agent has learnt: each compares an estimate with experience, and names the setting to change.
 
 `agent.check()` returns all of them; `learn` warns of the first. The tuned runs of the paper's studies raise none.
 """
@@ -18,11 +18,11 @@ from perstep.numerics.schedules import as_decay
 Agent = Any  # of agent/agent.py, which uses this module
 
 FEWEST_STEPS = 1_000  # before so many steps everything is still moving
-APART = 0.06  # of the standard deviation of the rewards: an average that is further from experience is doubted
+APART = 0.06  # of the standard deviation of the rewards: an average that is further from experience is a finding
 ERRORS = 5.0  # and that are further than so many standard errors
 IMPROVED = 0.05  # of the range of the reward rates in the life of the agent
 WANDERINGS = 2.0  # and further than so many standard deviations of an estimate that never comes to rest
-LEVELS_APART = 0.15  # shares of the rewards below θ_i that are further from τ_i are doubted
+LEVELS_APART = 0.15  # shares of the rewards below θ_i that are further from τ_i are a finding
 TRACE = 64  # looks at the values that are kept, evenly spaced
 DRIFT = 1.0  # in spreads of the values, over the last half of the steps
 GROWTH = 10.0  # of the loss, over the last half of the steps
@@ -33,7 +33,7 @@ LEAST_PATH = 3e-3  # how far a weight of a network can have moved; weights begin
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Finding:
     """One thing that is probably wrong."""
 
     name: str
@@ -46,7 +46,7 @@ class Doubt:
         return self.sentence
 
 
-class DoubtWarning(UserWarning):
+class FindingWarning(UserWarning):
     """An estimate that contradicts experience; `agent.check()` tells more."""
 
 
@@ -78,14 +78,14 @@ class Trace:
         return np.array(third), np.array(fourth)
 
 
-def doubts(agent: Agent) -> list[Doubt]:
+def findings(agent: Agent) -> list[Finding]:
     """Everything that is probably wrong, the gravest first; empty if nothing is, or if it is too early to say."""
     if agent.steps < FEWEST_STEPS or math.isnan(agent.earned_reward):
         return []
-    return [doubt for check in CHECKS for doubt in check(agent)]
+    return [finding for check in CHECKS for finding in check(agent)]
 
 
-def _divergence(agent: Agent) -> Iterator[Doubt]:
+def _divergence(agent: Agent) -> Iterator[Finding]:
     """Values beyond all that rewards can add up to: discounted for ever, or in as many steps as there were."""
     size = _largest(agent)
     if math.isnan(size):
@@ -94,7 +94,7 @@ def _divergence(agent: Agent) -> Iterator[Doubt]:
     reward = _largest_reward(agent)
     reach = abs(agent.config.initial_value) + length * (reward + abs(agent.reset_cost or 0.0))
     if size > IMPOSSIBLE * reach:
-        yield Doubt(
+        yield Finding(
             "divergence",
             f"The values have grown to {size:.3g}, but rewards like those seen, of at most {reward:.3g}, add up to no more than "
             f"{reach:.3g}: the values diverge. Use a smaller step_size (it is {agent.config.step_size}), or preset='steady' "
@@ -102,13 +102,13 @@ def _divergence(agent: Agent) -> Iterator[Doubt]:
         )
 
 
-def _small_steps(agent: Agent) -> Iterator[Doubt]:
+def _small_steps(agent: Agent) -> Iterator[Finding]:
     """Steps so small that values are still where they began, though rewards differ."""
     step, spread = as_decay(agent.config.step_size).scale, agent.reward_distribution.std
     updates = getattr(agent, "updates", None)
     if updates:
         if step * updates < LEAST_PATH:
-            yield Doubt(
+            yield Finding(
                 "small steps",
                 f"In {updates:,} updates no weight of the network can have moved by more than about {step * updates:.2g}: nothing "
                 f"is learnt. Use a larger step_size (it is {step:g}), as 5e-4, or learn longer.",
@@ -124,18 +124,18 @@ def _small_steps(agent: Agent) -> Iterator[Doubt]:
     path = agent._run.schedule.value_scale * together * agent.steps / entries
     moved = together * float(np.abs(values[0] - first).max(initial=0.0))
     if path < TRODDEN and moved < STILL * spread:
-        yield Doubt(
+        yield Finding(
             "small steps",
             f"In {agent.steps:,} steps no value has moved by more than {moved:.2g}, {moved / spread:.1%} of the spread of the "
             f"rewards: nothing is learnt. Use a larger step_size (it is {step:g}); preset='steady' has one that works.",
         )
 
 
-def _equal_rewards(agent: Agent) -> Iterator[Doubt]:
+def _equal_rewards(agent: Agent) -> Iterator[Finding]:
     rewards = agent.reward_distribution
     ends = int(agent.history.episodes.sum())
     if rewards.num_components == 1 and ends and agent.config.termination == "continue" and not agent.reset_cost:
-        yield Doubt(
+        yield Finding(
             "equal rewards",
             f"Every step paid {rewards.mean:g} and {ends:,} episodes ended, at no cost: all policies have the same average reward, "
             f"and there is nothing to learn. Give an end a cost with reset_cost (above 0 for long episodes, below 0 for short "
@@ -143,7 +143,7 @@ def _equal_rewards(agent: Agent) -> Iterator[Doubt]:
         )
 
 
-def _average(agent: Agent) -> Iterator[Doubt]:
+def _average(agent: Agent) -> Iterator[Finding]:
     rewards = agent.reward_distribution
     apart = agent.average_reward - agent.earned_reward
     config, rates = agent.config, agent.history.reward_rate
@@ -159,14 +159,14 @@ def _average(agent: Agent) -> Iterator[Doubt]:
         )
     else:
         advice = "learn longer" + ", or use preset='steady'" * (config.preset != "steady")
-    yield Doubt(
+    yield Finding(
         "average",
         f"The estimate of the average reward is {agent.average_reward:.4g}, but the agent earned {agent.earned_reward:.4g} per "
         f"step lately: {advice}.",
     )
 
 
-def _quantiles(agent: Agent) -> Iterator[Doubt]:
+def _quantiles(agent: Agent) -> Iterator[Finding]:
     """θ_i lies where it should if the share of the rewards below it is about τ_i; where rewards are atoms, a share in between."""
     if not agent.config.rule_row.has_reward_quantiles or agent.steps < len(agent._rewards.first):
         return
@@ -182,7 +182,7 @@ def _quantiles(agent: Agent) -> Iterator[Doubt]:
     needed = abs(goal - float(theta[worst])) / max(step * float(away[worst]), 1e-300)
     if needed < 0.1 * agent.steps:  # it is on its way and soon there
         return
-    yield Doubt(
+    yield Finding(
         "quantiles",
         f"The {100 * float(tau[worst]):.0f} % quantile of the reward is learnt as {float(theta[worst]):.4g}, but {goal:.4g} was "
         f"earned lately. With its step of {step:.3g} it needs about {needed:,.0f} more steps: use preset='steady', or a larger "
@@ -190,7 +190,7 @@ def _quantiles(agent: Agent) -> Iterator[Doubt]:
     )
 
 
-def _drift(agent: Agent) -> Iterator[Doubt]:
+def _drift(agent: Agent) -> Iterator[Finding]:
     before, now = agent._trace.halves(1, agent.steps)
     _, spreads = agent._trace.halves(2, agent.steps)
     config = agent.config
@@ -199,26 +199,26 @@ def _drift(agent: Agent) -> Iterator[Doubt]:
     moved, size = float(now[-1] - before[0]), float(np.median(spreads))
     steady = (np.diff(np.concatenate([before, now])) * np.sign(moved) > 0).mean() > 0.9
     if steady and abs(moved) > DRIFT * max(size, _spread(agent)):
-        yield Doubt(
+        yield Finding(
             "drift",
             f"The mean of all values moved from {before[0]:.4g} to {now[-1]:.4g} in the last half of the steps, and goes on: the "
             "average that is subtracted is not the one that is earned. Set offset_ratio=0.1 (d2, d3), or use preset='steady'.",
         )
 
 
-def _returns(agent: Agent) -> Iterator[Doubt]:
+def _returns(agent: Agent) -> Iterator[Finding]:
     if not agent.config.rule_row.has_return_quantiles:
         return
     before, now = agent._trace.halves(2, agent.steps)
     if len(before) >= 3 and len(now) >= 3 and now[-1] > 2.0 * before[0] and (np.diff(now) > 0).mean() > 0.9:
-        yield Doubt(
+        yield Finding(
             "returns",
             f"The spread of the return quantiles grew from {before[0]:.4g} to {now[-1]:.4g} in the last half of the steps: Ω has "
             "not settled. Learn longer, use a larger step_size, or set a horizon, with which Ω has a limit.",
         )
 
 
-def _untried(agent: Agent) -> Iterator[Doubt]:
+def _untried(agent: Agent) -> Iterator[Finding]:
     visits = getattr(agent, "visits", None)
     if visits is None or visits.ndim != 2:
         return
@@ -228,39 +228,39 @@ def _untried(agent: Agent) -> Iterator[Doubt]:
     lacking = met & untried.any(axis=1)
     missing, often = int(lacking.sum()), visits[lacking].sum(axis=1)
     if missing and often.max(initial=0) > 100 * visits.shape[1]:
-        yield Doubt(
+        yield Finding(
             "untried",
             f"In {missing:,} of {int(met.sum()):,} states that were met, one of them {int(often.max()):,} times, an action was "
             f"never tried, so its value is a guess. Explore more, with a larger epsilon, or learn longer.",
         )
 
 
-def _replay(agent: Agent) -> Iterator[Doubt]:
+def _replay(agent: Agent) -> Iterator[Finding]:
     episodes = agent.history.episodes.sum()
     capacity = getattr(agent.config, "replay_capacity", 0)
     if agent.config.on_a_table or not capacity or not episodes:
         return
     length = agent.steps / episodes
     if length > capacity:
-        yield Doubt(
+        yield Finding(
             "replay",
             f"An episode has {length:,.0f} steps on average, but the replay keeps {capacity:,}: no whole episode fits. Use a "
             "larger replay_capacity.",
         )
 
 
-def _loss(agent: Agent) -> Iterator[Doubt]:
+def _loss(agent: Agent) -> Iterator[Finding]:
     before, now = agent._trace.halves(3, agent.steps)
     before, now = before[np.isfinite(before)], now[np.isfinite(now)]
     if len(before) >= 3 and len(now) >= 3 and np.median(now) > GROWTH * max(float(np.median(before)), 1e-12):
-        yield Doubt(
+        yield Finding(
             "loss",
             f"The loss grew from {np.median(before):.3g} to {np.median(now):.3g} in the last half of the steps: the values "
             "diverge. Use a smaller step_size, a gradient_clip, or a smaller target_step_size.",
         )
 
 
-CHECKS: tuple[Callable[[Any], Iterator[Doubt]], ...] = (
+CHECKS: tuple[Callable[[Any], Iterator[Finding]], ...] = (
     _divergence, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _untried, _replay, _loss,
 )  # fmt: skip
 
@@ -315,4 +315,4 @@ def _spread(agent: Agent) -> float:
     return float(places[min(high, len(places) - 1)] - places[min(low, len(places) - 1)])
 
 
-__all__ = ["Doubt", "DoubtWarning", "Trace", "doubts"]
+__all__ = ["Finding", "FindingWarning", "Trace", "findings"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.agent.checks import Doubt
+from perstep.agent.checks import Finding
 from perstep.distributions.distribution import Floats
 from perstep.gym.answers import first_observation, whole_step
 from perstep.gym.opening import make
@@ -32,7 +32,7 @@ DIAMETER_UP_TO = 100  # states
 MIXING_UP_TO = 500  # states
 
 
-class WorldCheck(list[Doubt]):
+class WorldCheck(list[Finding]):
     """What is wrong with a world, each with a name and a sentence; empty when all is well. `facts` tells the rest."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class WorldCheck(list[Doubt]):
         """What was found and is not wrong: randomness, saving, and how hard a finite world is."""
 
     def __str__(self) -> str:
-        wrong = [f"! {doubt}" for doubt in self] or ["Nothing is wrong."]
+        wrong = [f"! {finding}" for finding in self] or ["Nothing is wrong."]
         return "\n".join([*wrong, *(f"· {fact}" for fact in self.facts)])
 
 
@@ -65,13 +65,13 @@ def check_world(env: Any, num_steps: int = 1000, seed: int = 0) -> WorldCheck:
     try:
         discrete_actions(made.single_action_space if is_vector(made) else made.action_space, "An agent")
     except TypeError as error:
-        found.append(Doubt("actions", str(error)))
+        found.append(Finding("actions", str(error)))
     try:
         (_check_vector_life if is_vector(made) else _check_life)(made, steps, seed, found)
     except TypeError as error:
         if not str(error).startswith(("step()", "reset()")):
             raise
-        found.append(Doubt("interface", str(error)))
+        found.append(Finding("interface", str(error)))
     finally:
         if own:
             made.close()
@@ -142,7 +142,7 @@ def _check_steps(env: Any, life: _Life, found: WorldCheck) -> None:
     for step, observation in enumerate(life.observations):
         if not env.observation_space.contains(observation):
             found.append(
-                Doubt(
+                Finding(
                     "space",
                     f"Observations must lie in the space {env.observation_space}, got {observation!r} after {step} steps. "
                     "Correct the bounds, the shape or the dtype of the space.",
@@ -152,7 +152,7 @@ def _check_steps(env: Any, life: _Life, found: WorldCheck) -> None:
     for step, reward in enumerate(life.rewards):
         if not life.sound_reward(reward):
             found.append(
-                Doubt(
+                Finding(
                     "rewards", f"Rewards must be finite numbers, got {reward!r} in step {step + 1}. Correct or clip it."
                 )
             )
@@ -163,7 +163,7 @@ def _check_seeds(kind: type[_Life], env: Any, life: _Life, actions: list[Any], s
     again = kind(env, len(actions), seed, actions)
     if (differs := life.differs_from(again)) is not None:
         found.append(
-            Doubt(
+            Finding(
                 "seed",
                 f"After reset(seed={seed}) the same actions must lead to the same life, but it differs after {differs} steps. Call "
                 "super().reset(seed=seed) and draw from self.np_random only.",
@@ -178,7 +178,7 @@ def _check_seeds(kind: type[_Life], env: Any, life: _Life, actions: list[Any], s
 def _check_ends(life: _Life, steps: int, limit: int | None, found: WorldCheck, endless: str, of: str) -> None:
     if life.num_terminated:
         found.append(
-            Doubt(
+            Finding(
                 "ends",
                 f"A continuing world has no end, but it terminated {life.num_terminated} times in {steps} random steps, first "
                 f"after {life.first_end}. {endless} makes an end a jump to the next start.",
@@ -186,7 +186,7 @@ def _check_ends(life: _Life, steps: int, limit: int | None, found: WorldCheck, e
         )
     if limit is not None or life.num_truncated:
         found.append(
-            Doubt(
+            Finding(
                 "time limit",
                 f"A continuing world has no time limit, got {limit or life.first_end} steps. "
                 f"perstep.gym.without_time_limit{of} removes it.",
@@ -207,7 +207,7 @@ def _check_saving(env: Any, actions: list[Any], found: WorldCheck) -> None:
         found.facts.append("Its state can be saved and restored to the bit.")
     else:
         found.append(
-            Doubt("saving", "A restored state must have the same future, but it differs. Some state is not restored.")
+            Finding("saving", "A restored state must have the same future, but it differs. Some state is not restored.")
         )
 
 
@@ -267,7 +267,7 @@ def _check_vector_life(env: Any, steps: int, seed: int, found: WorldCheck) -> No
     life = _VectorLife(env, steps, seed, actions)
     _check_steps(env, life, found)
     if life.not_reset:
-        found.append(Doubt("reset mode", life.not_reset))
+        found.append(Finding("reset mode", life.not_reset))
     _check_seeds(_VectorLife, env, life, actions, seed, found)
     inner = getattr(env, "envs", None)
     wrapped = "gymnasium.make_vec(…, vectorization_mode='sync', wrappers=[perstep.gym.endless])"
@@ -302,7 +302,7 @@ def _check_structure(mdp: FiniteMDP, found: WorldCheck) -> None:
         )
     else:
         found.append(
-            Doubt(
+            Finding(
                 "parts",
                 f"It has {len(parts)} parts that a policy can stay in and that do not communicate, so the best average reward can "
                 f"depend on the first state. State {mdp.states[int(parts[0][0])]!r} is in one, "

@@ -59,7 +59,7 @@ class RunStatus(NamedTuple):
     """Loss of the last minibatch of a deep agent; NaN for others."""
     earned_reward: float = math.nan
     """Mean reward per step of late; NaN before the first step."""
-    doubts: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
     """What is probably wrong, in sentences."""
 
 
@@ -205,7 +205,7 @@ class PanelView(RunView):
         parts: list[RenderableType] = [bar, numbers]
         if status.quantiles.size > 1:
             parts += ["", "[dim]learnt distribution of the reward per step[/]", *_coloured_histogram(status)]
-        parts += [Text(f"\n{doubt}", style="yellow") for doubt in status.doubts[:1]]
+        parts += [Text(f"\n{finding}", style="yellow") for finding in status.findings[:1]]
         return Panel(Group(*parts), title=self.title, title_align="left", border_style="dim", width=92)
 
 
@@ -280,7 +280,7 @@ def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
     ]
     known = "average_reward" in exact
     made = table(["", "learnt", *(["exact"] if known else [])], [row[: 3 if known else 2] for row in rows])
-    below: list[RenderableType] = [Text(f"Doubtful: {doubt}", style="yellow") for doubt in status.doubts]
+    below: list[RenderableType] = [Text(f"Finding: {finding}", style="yellow") for finding in status.findings]
     if "unknown" in exact:
         below.insert(0, f"[dim]No exact answer: {exact['unknown']}[/]")
     elif known:

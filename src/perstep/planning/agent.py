@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perstep.agent.agent import LONGEST, Floats
 from perstep.agent.arrays import fill, finite_numbers, flatten, put, within
-from perstep.agent.checks import APART, FEWEST_STEPS, Doubt
+from perstep.agent.checks import APART, FEWEST_STEPS, Finding
 from perstep.agent.evaluation import Snapshot
 from perstep.agent.states import StateHooks, StatesAgent, one_hot
 from perstep.distributions.distribution import Distribution
@@ -253,11 +253,11 @@ class Planner(StatesAgent):
             {**columns, **{f"value_{name}": values[met, a] for a, name in enumerate(labels(names.actions))}}
         )
 
-    def check(self) -> list[Doubt]:
+    def check(self) -> list[Finding]:
         """What is probably wrong: where the model is thin, and where it contradicts experience."""
-        return [] if self.steps < FEWEST_STEPS else list(self._doubts())
+        return [] if self.steps < FEWEST_STEPS else list(self._findings())
 
-    def _doubts(self) -> Iterator[Doubt]:
+    def _findings(self) -> Iterator[Finding]:
         _, experience, _, plan = self._mind
         taken = self.visits[np.arange(self.num_states), np.maximum(plan.actions, 0)]
         share = experience.entered / max(int(experience.entered.sum()), 1)
@@ -265,7 +265,7 @@ class Planner(StatesAgent):
         thin &= share > 0.0
         if share[thin].sum() >= NOTABLE:
             state = int(np.where(thin, share, 0.0).argmax())
-            yield Doubt(
+            yield Finding(
                 "thin model",
                 f"{share[thin].sum():.0%} of the steps were in {int(thin.sum()):,} states whose planned action was tried fewer "
                 f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the "
@@ -276,7 +276,7 @@ class Planner(StatesAgent):
         counted = self._counted_distribution
         promised = float(experience.sums[GAIN])
         if promised - self.earned_reward > ERRORS * counted.mean_error + APART * counted.std:
-            yield Doubt(
+            yield Finding(
                 "average",
                 f"The present plan promises {promised:.4g} per step, but the planner earned {self.earned_reward:.4g} lately: it is "
                 "still exploring, or the world changes. Learn longer, or use preset='changing'.",
@@ -380,7 +380,7 @@ class Planner(StatesAgent):
 
     def __repr__(self) -> str:
         wrong = self.check()
-        doubted = f", doubted: {', '.join(doubt.name for doubt in wrong)} (see check())" if wrong else ""
+        reported = f", findings: {', '.join(finding.name for finding in wrong)} (see check())" if wrong else ""
         if self.steps == 0:
             return f"Planner(in {self.world_name}, nothing learnt)"
         met = int(self._mind[1].numbers[KNOWN])
@@ -390,7 +390,7 @@ class Planner(StatesAgent):
             likely = f", {low:.4g} to {high:.4g} with 90 %"
         return (
             f"Planner(average reward {self.average_reward:.4g}{likely}, after {self.steps:,} steps in "
-            f"{met:,} of {self.num_states:,} states{doubted})"
+            f"{met:,} of {self.num_states:,} states{reported})"
         )
 
 

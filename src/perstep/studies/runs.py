@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from perstep.agent.agent import Agent
-from perstep.agent.checks import DoubtWarning
+from perstep.agent.checks import FindingWarning
 from perstep.agent.making import make_agent
 from perstep.distributions.history import PENDING, REWARDS, History
 from perstep.gym.opening import make, open_world
@@ -89,8 +89,8 @@ def _measure(measurement: Measurement) -> Row:
     assert measurement.effort is not None, "at() chooses the effort"
     row = _empty_row(measurement, {}, seed=0)
     try:
-        with warnings.catch_warnings():  # a measurement shows what agent.check() would doubt
-            warnings.simplefilter("ignore", DoubtWarning)
+        with warnings.catch_warnings():  # a measurement shows what agent.check() would report
+            warnings.simplefilter("ignore", FindingWarning)
             return row | {ROWS: measurement.measure(measurement.effort)}
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {error}"}

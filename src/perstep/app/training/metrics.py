@@ -33,7 +33,7 @@ def run_status(agent: Agent) -> RunStatus:
         episode_return,
         episodes,
         earned_reward=agent.earned_reward,
-        doubts=tuple(map(str, agent.check())),
+        findings=tuple(map(str, agent.check())),
         **learning(agent),
     )
 

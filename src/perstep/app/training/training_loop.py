@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import final
 
 from perstep.agent.agent import Agent
-from perstep.agent.checks import DoubtWarning
+from perstep.agent.checks import FindingWarning
 from perstep.agent.tracking import Tracker
 from perstep.app.training.evaluation import EvaluationLog
 from perstep.app.training.failure import explained_failure
@@ -70,7 +70,7 @@ class TrainingLoop:
 
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DoubtWarning)  # doubts are shown in the panel and at the end
+                warnings.simplefilter("ignore", FindingWarning)  # findings are shown in the panel and at the end
                 self.agent.learn(target - self.agent.steps, progress=False, callback=look)
         except (ArithmeticError, ValueError) as error:
             raise explained_failure(error, self.agent, self.run.path(AGENT), self._save) from error
