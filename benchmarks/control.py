@@ -207,7 +207,7 @@ def beliefs(agent: Any) -> dict[str, float]:
         cvar_error = abs(learnt.cvar(0.01) - now.cvar(0.01))
         error = float(np.hypot(learnt.cvar_error(0.01), now.cvar_error(0.01)))
         return {
-            "average_error": abs(agent.average_reward - agent.earned_reward) / unit,
+            "average_error": abs(agent.average_reward - agent.reward_distribution.mean) / unit,
             "quantile_error": float(quantile_errors(learnt, now).max()) / unit,
             "cvar_error": cvar_error / unit,
             "cvar_in_standard_errors": cvar_error / error if error else 0.0,

@@ -201,7 +201,7 @@ def measure_world(name: str, effort: Effort) -> list[Row]:
                     "world": world.title, "agent": agent_name, "seed": seed,
                     "score": (greedy.average_reward - lowest) / (best - lowest),
                     "life": (agent.history.lifetime_reward - lowest) / (best - lowest),
-                    "average_reward": agent.average_reward, "earned_reward": agent.earned_reward,
+                    "average_reward": agent.average_reward, "earned_reward": agent.reward_distribution.mean,
                     "average_error": abs(agent.average_reward - behaviour.average_reward) / unit,
                     "quantile_error": float(quantile_errors(learned, truth).max()) / unit,
                     "mean_quantile_error": float(at_level.mean()) / unit,

@@ -51,11 +51,11 @@ def measure(
                         learn_together(agents, stop - before, progress=False)
                     for seed, agent in enumerate(agents):
                         greedy = exactly(mdp, agent.policy(deterministic=True)).average_reward
-                        life = agent.history.lifetime_reward
+                        life, rewards = agent.history.lifetime_reward, agent.reward_distribution
                         rows.append({
                             "world": name, "rule": rule, "epsilon": label, "steps": stop, "seed": seed,
                             "life": (life - lowest) / (best - lowest), "end": (greedy - lowest) / (best - lowest),
-                            "average_off": (agent.average_reward - agent.earned_reward) / max(agent.reward_distribution.std, 1e-9),
+                            "average_off": (agent.average_reward - rewards.mean) / max(rewards.std, 1e-9),
                             "findings": ", ".join(found.name for found in agent.check()),
                         })  # fmt: skip
     return pl.DataFrame(rows)

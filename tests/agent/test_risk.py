@@ -41,7 +41,7 @@ def test_one_target_from_the_quantiles(tmp_path):
 def test_a_level_on_tiles_and_with_networks(tmp_path):
     tiles = perstep.TileQ("perstep/InvertedPendulum-v0", rule="d2", risk_level=0.1, tilings=4, preset="steady", seed=1)
     tiles.learn(60_000)
-    assert tiles.objective < tiles.average_reward == pytest.approx(tiles.earned_reward, abs=0.5)
+    assert tiles.objective < tiles.average_reward == pytest.approx(tiles.reward_distribution.mean, abs=0.5)
     tiles.save(tmp_path / "tiles.safetensors")
     again = perstep.load(tmp_path / "tiles.safetensors")
     assert again.learn(100).objective == tiles.learn(100).objective
@@ -52,7 +52,7 @@ def test_a_level_on_tiles_and_with_networks(tmp_path):
     network = perstep.DeepQ(
         red_pill_blue_pill(), rule="d2", risk_level=0.1, preset="steady", hidden=(8,), learning_starts=64, seed=1
     ).learn(300)
-    assert network.objective < network.average_reward == pytest.approx(network.earned_reward, abs=0.2)
+    assert network.objective < network.average_reward == pytest.approx(network.reward_distribution.mean, abs=0.2)
     network.save(tmp_path / "network.safetensors")
     assert perstep.load(tmp_path / "network.safetensors").objective == network.objective
 

@@ -40,7 +40,7 @@ def test_an_interrupted_agent_is_whole(make):
     interrupt_soon(0.4)
     with pytest.raises(KeyboardInterrupt):
         agent.learn(10_000_000_000)
-    recorded = agent._record.cursor
+    recorded = agent._life.record.cursor
     assert agent.steps == recorded[0] * recorded[1] + recorded[2]
     if isinstance(agent, perstep.QLearning):
         assert agent.visits.sum() == agent.steps

@@ -224,7 +224,7 @@ def test_the_distribution_is_that_of_the_behaviour(world, rule):
             found.cvar_error(tail),
         )
     assert abs(found.mean - exact.mean) <= 0.01 * exact.std + 4 * found.mean_error
-    assert agent.earned_reward == pytest.approx(found.mean, abs=1e-12)
+    assert agent.reward_distribution.mean == pytest.approx(found.mean, abs=1e-12)
 
 
 @pytest.mark.parametrize("world", worlds())
@@ -252,12 +252,12 @@ def test_a_changing_world_is_seen_as_it_is_now():
 
 def test_three_averages():
     agent = perstep.QLearning(RED_PILL, rule="d2", step_size=0.01, offset_ratio=1.0)
-    assert math.isnan(agent.earned_reward)
-    assert agent.quantile_mean == agent.reward_quantiles.mean()
+    assert math.isnan(agent._life.recent_reward)
+    assert agent.reward_quantiles.mean() == agent.reward_quantiles.mean()
     agent.record_every(1).learn(1000)
-    assert agent.earned_reward == pytest.approx(of_late(agent.history.reward_rate).mean(), abs=1e-12)
-    assert agent.quantile_mean == pytest.approx(agent.reward_quantiles.mean(), abs=1e-12)
-    assert len({agent.average_reward, agent.quantile_mean, agent.earned_reward}) == 3
+    assert agent.reward_distribution.mean == pytest.approx(of_late(agent.history.reward_rate).mean(), abs=1e-12)
+    assert agent.reward_quantiles.mean() == pytest.approx(agent.reward_quantiles.mean(), abs=1e-12)
+    assert len({agent.average_reward, agent.reward_quantiles.mean(), agent.reward_distribution.mean}) == 3
 
 
 @pytest.mark.parametrize("rule", ["differential", "rvi"])
@@ -272,8 +272,8 @@ def test_without_a_sketch_there_is_no_distribution():
     agent = perstep.QLearning(RED_PILL, rule="d2").record_every(10, sketch=False).learn(500)
     with pytest.raises(ValueError, match="were not counted"):
         agent.reward_distribution  # noqa: B018
-    assert agent.learned_distribution.mean == pytest.approx(agent.quantile_mean, abs=1e-12)
-    assert math.isnan(agent.earned_reward)
+    assert agent.learned_distribution.mean == pytest.approx(agent.reward_quantiles.mean(), abs=1e-12)
+    assert math.isnan(agent._life.recent_reward)
 
 
 def test_the_distribution_says_where_it_comes_from():
@@ -311,7 +311,9 @@ def test_resumed_to_the_bit(world, on, tmp_path):
     whole = agent().learn(23_000)
     agent().learn(12_345).save(tmp_path / "half.safetensors")
     half = perstep.load(tmp_path / "half.safetensors").learn(23_000 - 12_345)
-    for found, expected in zip(sketch.kept(half._record.sketch), sketch.kept(whole._record.sketch), strict=True):
+    for found, expected in zip(
+        sketch.kept(half._life.record.sketch), sketch.kept(whole._life.record.sketch), strict=True
+    ):
         assert found.tolist() == expected.tolist()
     if not on:
         with pytest.raises(ValueError, match="were not counted"):
@@ -369,4 +371,4 @@ def test_the_settings_decide_how_long_epochs_are(tmp_path):
     arrays, metadata = read(path)
     arrays["sketch.cursor"][sketch.LONGEST] = -5
     write(path, arrays, metadata)
-    assert perstep.load(path)._record.sketch.cursor[sketch.LONGEST] == sketch.UNBOUNDED
+    assert perstep.load(path)._life.record.sketch.cursor[sketch.LONGEST] == sketch.UNBOUNDED

@@ -38,7 +38,7 @@ def test_tiles_learn_the_values_of_a_policy(trace_decay):
     ).learn(60_000)  # fmt: skip
     values = np.array([agent.state_value([(s + 0.5) / 9]) for s in range(9)])
     np.testing.assert_allclose(values - values.mean(), [-0.2, -1.4, -1.1, -0.8, -0.5, 0.6, 0.9, 1.2, 1.5], atol=0.15)
-    assert agent.earned_reward == pytest.approx(0.3, abs=0.02)
+    assert agent.reward_distribution.mean == pytest.approx(0.3, abs=0.02)
 
 
 def test_defaults_learn_the_rewards_of_a_policy():

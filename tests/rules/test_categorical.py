@@ -148,5 +148,5 @@ def test_networks_follow_the_stream_with_it():
     agent = perstep.DeepQ(red_pill_blue_pill(), rule="categorical", hidden=(8,), learning_starts=100, seed=1)
     agent.learn(1_000, progress=False)
     assert agent._rewards.masses.sum() == pytest.approx(1.0)
-    assert agent.average_reward == pytest.approx(agent.earned_reward, abs=0.1)
-    assert agent.learned_distribution.mean == pytest.approx(agent.earned_reward, abs=0.1)
+    assert agent.average_reward == pytest.approx(agent.reward_distribution.mean, abs=0.1)
+    assert agent.learned_distribution.mean == pytest.approx(agent.reward_distribution.mean, abs=0.1)

@@ -10,6 +10,7 @@ import oracles
 import perstep
 import plain_tiles
 from perstep.distributions.history import new_record
+from perstep.files.storage import BadFile, read, write
 from perstep.gym.behaviour import Behaviour
 from perstep.numerics import policies
 from perstep.numerics.randomness import make_generator
@@ -217,10 +218,15 @@ def test_a_saved_agent_goes_on_to_the_bit(tmp_path, agent_type, world):
 )
 def test_traces_of_a_file_stay_in_their_ranges(tmp_path, name, place, bad):
     agent = perstep.TileQ("CartPole-v1", preset="steady", tilings=4).learn(50)
-    getattr(agent._run.traces, name)[place] = bad
     agent.save(tmp_path / "a.safetensors")
-    with pytest.raises(ValueError, match="must lie between 0 and"):
-        perstep.load(tmp_path / "a.safetensors")
+    arrays, metadata = read(tmp_path / "a.safetensors")
+    arrays[f"traces.{name}"][place] = bad
+    write(tmp_path / "b.safetensors", arrays, metadata)
+    with pytest.raises(BadFile, match="must lie between 0 and"):
+        perstep.load(tmp_path / "b.safetensors")
+    getattr(agent._run.traces, name)[place] = bad
+    with pytest.raises(ValueError, match="cannot be saved, since its file could not be loaded again"):
+        agent.save(tmp_path / "c.safetensors")
 
 
 def test_rvi_has_no_traces():

@@ -14,43 +14,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.agent.arrays import (
-    check_cursor,
-    check_masses,
-    check_sketch,
-    fill,
-    finite_numbers,
-    flatten,
-    put,
-)
+from perstep.agent import files
+from perstep.agent.arrays import Limits, check_limits, check_masses, fill, put
 from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agent.card import card
-from perstep.agent.checks import Finding, FindingWarning, Trace, findings
+from perstep.agent.checks import Finding, FindingWarning, findings
 from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
+from perstep.agent.life import LONGEST, Life
 from perstep.display.progress import Bar
-from perstep.distributions.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
 from perstep.distributions.distribution import Distribution
 from perstep.distributions.forecast import Forecast
-from perstep.distributions.history import ROWS, History, Record, effective_steps, new_record, note_end
-from perstep.distributions.sketch import LONGEST as LONGEST_EPOCH
-from perstep.distributions.sketch import UNBOUNDED, Sketch, atoms, index, kept, new_sketch, no_sketch
+from perstep.distributions.history import ROWS, History, note_end
 from perstep.files import storage
 from perstep.gym.behaviour import Ends
 from perstep.gym.loop import GymnasiumWorld
-from perstep.gym.opening import Absent, describe, go_back, name_of_world, open_world
+from perstep.gym.opening import Absent, go_back, name_of_world, open_world
 from perstep.gym.spaces import space_to_json
 from perstep.inputs.checks import count, whole
 from perstep.inputs.synonyms import instead_of
 from perstep.mdp.mdp import FiniteMDP
-from perstep.numerics.quantiles import mean
 from perstep.numerics.randomness import Generator, make_generator
-from perstep.numerics.scale import LONGEST_MEMORY
 from perstep.rules import transition
 from perstep.rules.masses import MOST_DOUBLINGS, is_outgrown
 from perstep.rules.masses import atoms as atoms_of_masses
@@ -65,12 +53,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FORMAT = 1  # of saved files
 FIRST_CHUNK = 16  # steps before the first update of the progress bar: a world may be slow
 PULSE = 0.1  # seconds between two updates of the bar, calls of the callback and checks for signals
-LONGEST = 2**62  # the largest number of steps of an agent: compiled clocks have 64 bits
 LONGEST_EVALUATION = 10**10  # steps: an hour or more
-LEAST_EXPERIENCE = 1_000  # steps before a forecast
 KEPT_REWARDS = 1_000_000  # rewards that an evaluation keeps, evenly spaced in time
 
 
@@ -106,7 +91,7 @@ class AgentHooks:
 
     def note_end(self, episode_return: float) -> None:
         """An episode ends with the transition that is learnt next."""
-        note_end(self._agent._record, episode_return)
+        note_end(self._agent._life.record, episode_return)
 
 
 class Agent(ABC):
@@ -114,11 +99,7 @@ class Agent(ABC):
 
     Config: ClassVar[Any]  # the class of its settings
     _hooks: Any  # the AgentHooks of its learner
-    _load: ClassVar[Callable[..., Agent]]  # perstep.load, which agent/files.py puts here
     _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
-    _finite: ClassVar[
-        tuple[str, ...]
-    ] = ()  # how the names of arrays begin that `load` refuses with NaN or infinite numbers
 
     def __new__(cls, *given: Any, **settings: Any) -> Self:
         """Refuse what is given by position, as elsewhere, before Python does so without a hint."""
@@ -144,11 +125,7 @@ class Agent(ABC):
         )
         self._opened = open_world(env, self._reads_vectors)
         self._composed = self._opened.composed if self._reads_vectors else None
-        self.steps = 0
-        """The number of steps learnt so far."""
-        self.snapshots: list[Snapshot] = []
-        """Copies of the estimates at the steps that `learn(snapshot_at=…)` names."""
-        self._trace = Trace()
+        self._life = Life(config.theta_size, changing=config.preset == "changing", forecasts=config.forecast)
         self.may_diverge = False
         """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
         self._rewards: RewardEstimate = transition.reward_estimate(
@@ -166,9 +143,6 @@ class Agent(ABC):
                 config.rule_row.has_reward_masses,
             )
         self._risk = Risk(config.risk_level, self._rewards) if config.target_from_quantiles else None
-        self._record: Record = new_record(
-            config.theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums()
-        )
         self._generator = make_generator(config.seed)
         self._prediction_generator = make_generator(config.seed, 1)
         self._world: GymnasiumWorld | None = None
@@ -185,6 +159,16 @@ class Agent(ABC):
         raise AttributeError(
             f"The settings of an agent cannot be changed. Make another one: perstep.{type(self).__name__}(env, …)."
         )
+
+    @property
+    def steps(self) -> int:
+        """The number of steps learnt so far."""
+        return self._life.steps
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """Copies of the estimates at the steps that `learn(snapshot_at=…)` names."""
+        return self._life.snapshots
 
     @property
     def mdp(self) -> FiniteMDP | None:
@@ -282,7 +266,7 @@ class Agent(ABC):
                 raise_again(received)
                 self._check_finite()
                 self._check_grid()
-                self._trace.look(self)
+                self._life.trace.look(self)
                 if span == chunk:
                     speed = span / max(time.perf_counter() - begin, 1e-6)
                     chunk = int(min(max(speed * PULSE, 1), 10 * chunk))
@@ -311,17 +295,6 @@ class Agent(ABC):
         return self._rewards.theta.copy()
 
     @property
-    def quantile_mean(self) -> float:
-        """The mean of θ; the average reward differs from it by the offset, and by what happens between the quantiles."""
-        return float(mean(self._rewards.theta))
-
-    @property
-    def earned_reward(self) -> float:
-        """The mean reward per step of late: that of `reward_distribution`; NaN before the first step."""
-        values, counts = atoms(self._record.sketch)
-        return float(values @ (counts / counts.sum())) if counts.size else math.nan
-
-    @property
     def reward_distribution(self) -> Distribution:
         """The distribution of the reward per step, as it was counted of late in what the agent did, explorations included; with its
         number of steps and its standard errors.
@@ -330,26 +303,10 @@ class Agent(ABC):
         1024 distinct rewards are counted exactly. Of more, the tails are the finest. What the rule itself has learnt is
         `reward_quantiles` and `learned_distribution`. Before the first step there is none: a ValueError says so.
         """
-        return self._counted_distribution
-
-    @property
-    def _counted_distribution(self) -> Distribution:
-        """The rewards as they were counted, whatever else an agent knows of them."""
-        values, counts = atoms(self._record.sketch)
-        if counts.size:
-            num_steps, weights = int(counts.sum()), counts / counts.sum()
-            variance = float(weights @ (values - weights @ values) ** 2)
-            return Distribution.from_counts(
-                values,
-                counts,
-                effective_steps(self._record, num_steps, variance),
-                source=f"counted over the last {num_steps:,} steps",
-            )
-        guess = (
-            " (agent.learned_distribution is what the rule has learnt.)"
-            if self.config.rule_row.has_reward_quantiles
-            else ""
-        )
+        if (counted := self._life.reward_distribution) is not None:
+            return counted
+        quantiles = self.config.rule_row.has_reward_quantiles
+        guess = " (agent.learned_distribution is what the rule has learnt.)" if quantiles else ""
         if self.steps:
             raise ValueError(f"The rewards of this agent were not counted: record_every was told not to.{guess}")
         raise ValueError(
@@ -367,34 +324,22 @@ class Agent(ABC):
     @property
     def history(self) -> History:
         """Reward rate, average reward and reward quantiles over the agent's life."""
-        return History(self._record)
+        return History(self._life.record, self._optimum)
 
-    def regret(self) -> float:
-        """What was lost over the whole life beside the optimum, in a finite world that is known: it is solved for that. Elsewhere
-        `agent.history.regret(optimum)`."""
+    def _optimum(self) -> float:
+        """The best average reward, in a finite world that is known: it is solved for that."""
         if self._opened.mdp is None:
             raise ValueError("The optimum of this world is not known. Give it: agent.history.regret(optimum).")
         if self.config.risk_level < 1.0:
             raise ValueError("This agent maximises the mean of its worst steps, and a regret is about the mean of all.")
-        return self.history.regret(self._opened.mdp.solve().average_reward)
+        return float(self._opened.mdp.solve().average_reward)
 
     def record_every(self, window: int, rows: int = ROWS, *, sketch: bool = True) -> Self:
         """Let the history have windows of exactly `window` steps. When `rows` of them (an even number) are full, the window
         doubles. `sketch=False` saves the few nanoseconds per step that it takes to count the rewards: there is then no
-        `earned_reward` and no `reward_distribution`. Call it before learning."""
-        count("window", window, 1, LONGEST)
-        if count("rows", rows, 2) % 2:
-            raise ValueError(
-                f"rows must be an even number of at least 2, since rows are merged in pairs, got {rows!r}."
-            )
-        if self.steps:
-            raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
-        counted = self._new_sketch() if sketch else no_sketch()
-        self._record = new_record(self.config.theta_size, window, rows, counted, self._new_block_sums())
+        `reward_distribution`. Call it before learning."""
+        self._life.record_every(window, rows, sketch)
         return self
-
-    def _new_sketch(self) -> Sketch:
-        return new_sketch(LONGEST_MEMORY if self.config.preset == "changing" else UNBOUNDED)
 
     def card(self, path: str | os.PathLike[str] = "agent.safetensors") -> str:
         """What the agent is, where it learnt, what it earned and how to load it from `path`, as a page of Markdown."""
@@ -405,53 +350,12 @@ class Agent(ABC):
 
         `card`: also write `card()` beside it, as a file that ends in .md.
         """
-        world_arrays, world = describe(self._opened, self._world, self._described_spaces())
-        arrays = {
-            **flatten("rewards", self._rewards),
-            **(flatten("objective", self._objective) if self.config.target_from_quantiles else {}),
-            **flatten("record", self._record),
-            **flatten("sketch", kept(self._record.sketch)),
-            **self._saved_block_sums(),
-            "generator": self._generator,
-            "prediction_generator": self._prediction_generator,
-            **world_arrays,
-            **self._arrays(),
-        }
-        metadata = {
-            "format": FORMAT,
-            "agent": type(self).__name__,
-            "config": self.config.to_json(),
-            "steps": self.steps,
-            "world": world,
-        }
-        with deferred_signals() as received:  # a signal leaves neither half a file nor a draft
-            with self._readable(arrays):
-                storage.write(path, arrays, metadata)
-            if card:
-                with storage.published(Path(f"{os.fspath(path)}.md")) as draft:
-                    draft.write_text(self.card(Path(path).name), encoding="utf-8")
-        raise_again(received)
-
-    @contextlib.contextmanager
-    def _readable(self, arrays: storage.Arrays) -> Iterator[None]:
-        """Refuse to write what `load` would refuse to read, while the agent can still be mended."""
-        try:
-            check_masses(self._rewards)
-            check_sketch(self._record.sketch)
-            for name, array in arrays.items():
-                if name.startswith(self._finite) and array.dtype.kind == "f":
-                    finite_numbers(name, array)
-            yield
-        except storage.BadFile as error:
-            raise ValueError(
-                f"This agent cannot be saved, since its file could not be loaded again: {error} Its rewards are probably too "
-                "large: divide them by a constant, and learn anew. The agent itself is as it was."
-            ) from error
+        files.save(self, path, with_card=card)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: World | None = None) -> Self:
         """`perstep.load`, for a file of this kind of agent."""
-        if not isinstance(agent := cls._load(path, env), cls):
+        if not isinstance(agent := files.load(path, env), cls):
             raise TypeError(
                 f"{path} holds a {type(agent).__name__}, not a {cls.__name__}. Use perstep.load, which reads all."
             )
@@ -505,29 +409,12 @@ class Agent(ABC):
             raise ValueError(
                 f"This agent does not learn what a forecast needs. Give {type(self).__name__} the setting forecast=True."
             )
-        if self.steps < LEAST_EXPERIENCE:
-            raise ValueError(
-                f"There is too little to forecast from: {self.steps:,} steps, of at least {LEAST_EXPERIENCE:,}. Call learn first."
-            )
         if observation is not None:
             raise ValueError(
                 f"{type(self).__name__} forecasts from anywhere in the long run: leave out the observation. In a finite world "
                 "that is known, agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…) begins in a state."
             )
-        mean, variance, mean_error = expected_sum(self._record.block_sums, num_steps)
-        if not all(map(math.isfinite, (mean, variance, mean_error))):
-            raise ValueError(
-                "What a forecast needs is NaN or infinite here: it learns from squares of rewards. Use smaller rewards."
-            )
-        return Forecast(num_steps, mean, variance, mean_error)
-
-    def _saved_block_sums(self) -> storage.Arrays:
-        """The sums of rewards for a file; nothing where none are watched."""
-        return flatten("block_sums", self._record.block_sums) if self._record.block_sums.levels.size else {}
-
-    def _new_block_sums(self) -> BlockSums:
-        """Empty, where forecasts rest on sums of rewards."""
-        return new_block_sums(changing=self.config.preset == "changing") if self.config.forecast else no_block_sums()
+        return self._life.forecast(num_steps)
 
     @abstractmethod
     def predict(
@@ -568,7 +455,17 @@ class Agent(ABC):
 
     @abstractmethod
     def _arrays(self) -> storage.Arrays:
-        """What the agent has learnt beyond θ, by name, for a file."""
+        """What the agent has learnt beyond θ, by name: views of its memory, which a file is written from and read into."""
+
+    def _limits(self) -> dict[str, Limits]:
+        """What the numbers in these arrays may be, by name (or by how names begin, with a dot at the end)."""
+        return {}
+
+    def _take_over(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        """Take what was learnt from a file."""
+        for name, array in (own := self._arrays()).items():
+            put(name, array, arrays)
+        check_limits(own, self._limits())
 
     def _check_point(self, point: Any, action: Any) -> None:  # noqa: B027 (an agent may have nothing to check)
         """Refuse a point and an action from a file that compiled code would use as indices out of range."""
@@ -650,28 +547,16 @@ class Agent(ABC):
             fill("objective", self._objective, arrays)
         if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):
             raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
-        sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()
-        longest = sketch.cursor[LONGEST_EPOCH:].copy()
-        fill("sketch", kept(sketch), arrays)
-        sketch.cursor[LONGEST_EPOCH:] = longest  # the settings decide
-        check_sketch(sketch)
-        if sketch.cursor.size:
-            index(sketch.cursor, sketch.values, sketch.words)
-        rows = len(arrays["record.reward_rate"])
-        self._record = new_record(self.config.theta_size, rows=rows, sketch=sketch, block_sums=self._new_block_sums())
-        fill("record", self._record, arrays)
-        if self._saved_block_sums():
-            fill("block_sums", self._record.block_sums, arrays)
-        check_cursor(self._record)
+        self._life.restore(arrays, metadata["steps"])
         for name, generator in (("generator", self._generator), ("prediction_generator", self._prediction_generator)):
             put(name, generator, arrays)
             if not generator.any():
                 raise storage.BadFile(f"The file's {name} is all zeros, from which no random numbers come.")
-        self.steps = count("steps", metadata["steps"], 0, LONGEST - 1)
         if self._world is not None:
             go_back(self._world, metadata["world"])
             if self._world.point is not None:
                 self._check_point(self._world.point, self._world.action)
+        self._take_over(arrays, metadata)
 
     def __repr__(self) -> str:
         learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +59,35 @@ def within(name: str, indices: NDArray[np.int64], size: int, least: int = 0) -> 
     if indices.size and not (least <= indices.min() and indices.max() < size):
         bad = indices[(indices < least) | (indices >= size)]
         raise BadFile(f"The file's {name} must lie between {least} and {size - 1}, got {bad.flat[0]}.")
+
+
+class Limits(NamedTuple):
+    """The range of the numbers of an array; one range for each column where these are arrays. All must be finite."""
+
+    least: Any = -math.inf
+    most: Any = math.inf
+
+
+FINITE = Limits()
+
+
+def below(size: Any, least: Any = 0) -> Limits:
+    """Whole numbers from `least` that are less than `size`: indices, which compiled code does not check."""
+    return Limits(np.asarray(least), np.asarray(size) - 1)
+
+
+def check_limits(arrays: Arrays, limits: Mapping[str, Limits]) -> None:
+    """Refuse numbers that no agent has. A name that ends in a dot stands for all arrays whose names begin with it."""
+    for name, array in arrays.items():
+        prefix = next((key for key in limits if key.endswith(".") and name.startswith(key)), "")
+        if array.dtype.kind not in "fiu" or not (name in limits or prefix):
+            continue
+        least, most = limits.get(name) or limits[prefix]
+        if array.dtype.kind == "f":
+            finite_numbers(name, array)
+        if (wrong := (array < least) | (array > most)).any():
+            span = f"between {np.min(least)} and {np.max(most)}"
+            raise BadFile(f"The file's {name} must lie {span}, got {array[wrong].flat[0]}.")
 
 
 def finite_numbers(name: str, *arrays: NDArray[np.float64]) -> None:

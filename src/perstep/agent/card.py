@@ -72,9 +72,9 @@ def _settings(agent: Any) -> str:
 def _earned(agent: Any) -> list[str]:
     if not agent.steps:
         return ["Nothing yet: it has not learnt."]
-    if math.isnan(agent.earned_reward):
+    found = agent._life.reward_distribution
+    if found is None:
         return [f"Its estimate of the average reward is {agent.average_reward:.5g}. Its rewards were not counted."]
-    found = agent._counted_distribution
     lines = [
         f"{_with_interval(found)} per step over its last {found.num_samples:,} steps, {agent.history.lifetime_reward:.5g} over its "
         f"whole life. Its estimate of the average reward is {agent.average_reward:.5g}."

@@ -80,7 +80,7 @@ class Trace:
 
 def findings(agent: Agent) -> list[Finding]:
     """Everything that is probably wrong, the gravest first; empty if nothing is, or if it is too early to say."""
-    if agent.steps < FEWEST_STEPS or math.isnan(agent.earned_reward):
+    if agent.steps < FEWEST_STEPS or math.isnan(agent._life.recent_reward):
         return []
     return [finding for check in CHECKS for finding in check(agent)]
 
@@ -145,7 +145,7 @@ def _equal_rewards(agent: Agent) -> Iterator[Finding]:
 
 def _average(agent: Agent) -> Iterator[Finding]:
     rewards = agent.reward_distribution
-    apart = agent.average_reward - agent.earned_reward
+    apart = agent.average_reward - rewards.mean
     config, rates = agent.config, agent.history.reward_rate
     improved = float(np.ptp(rates)) if len(rates) else 0.0  # an agent that has come far need not be exact yet
     usual = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error) + _cost_of_exploring(
@@ -161,8 +161,8 @@ def _average(agent: Agent) -> Iterator[Finding]:
         advice = "learn longer" + ", or use preset='steady'" * (config.preset != "steady")
     yield Finding(
         "average",
-        f"The estimate of the average reward is {agent.average_reward:.4g}, but the agent earned {agent.earned_reward:.4g} per "
-        f"step lately: {advice}.",
+        f"The estimate of the average reward is {agent.average_reward:.4g}, but the agent earned {rewards.mean:.4g} per step "
+        f"recently: {advice}.",
     )
 
 
@@ -185,14 +185,14 @@ def _quantiles(agent: Agent) -> Iterator[Finding]:
     yield Finding(
         "quantiles",
         f"The {100 * float(tau[worst]):.0f} % quantile of the reward is learnt as {float(theta[worst]):.4g}, but {goal:.4g} was "
-        f"earned lately. With its step of {step:.3g} it needs about {needed:,.0f} more steps: use preset='steady', or a larger "
+        f"earned recently. With its step of {step:.3g} it needs about {needed:,.0f} more steps: use preset='steady', or a larger "
         "reward_step_size. (agent.reward_distribution counts what was earned, and does not wait for it.)",
     )
 
 
 def _drift(agent: Agent) -> Iterator[Finding]:
-    before, now = agent._trace.halves(1, agent.steps)
-    _, spreads = agent._trace.halves(2, agent.steps)
+    before, now = agent._life.trace.halves(1, agent.steps)
+    _, spreads = agent._life.trace.halves(2, agent.steps)
     config = agent.config
     if len(before) < 3 or len(now) < 3 or config.discount < 1.0 or config.risk_level < 1.0:
         return  # with a target that moves, the level of the values has no meaning
@@ -209,7 +209,7 @@ def _drift(agent: Agent) -> Iterator[Finding]:
 def _returns(agent: Agent) -> Iterator[Finding]:
     if not agent.config.rule_row.has_return_quantiles:
         return
-    before, now = agent._trace.halves(2, agent.steps)
+    before, now = agent._life.trace.halves(2, agent.steps)
     if len(before) >= 3 and len(now) >= 3 and now[-1] > 2.0 * before[0] and (np.diff(now) > 0).mean() > 0.9:
         yield Finding(
             "returns",
@@ -250,7 +250,7 @@ def _replay(agent: Agent) -> Iterator[Finding]:
 
 
 def _loss(agent: Agent) -> Iterator[Finding]:
-    before, now = agent._trace.halves(3, agent.steps)
+    before, now = agent._life.trace.halves(3, agent.steps)
     before, now = before[np.isfinite(before)], now[np.isfinite(now)]
     if len(before) >= 3 and len(now) >= 3 and np.median(now) > GROWTH * max(float(np.median(before)), 1e-12):
         yield Finding(
@@ -294,8 +294,8 @@ def _cost_of_exploring(agent: Agent, std: float) -> float:
 def _largest_reward(agent: Agent) -> float:
     """The size of the largest reward, as far as it is known: of late, and on average in a window of the past."""
     units, rates = agent._rewards.units, agent.history.reward_rate
-    lately = float(np.abs(agent.reward_distribution.means).max())
-    return max(lately, float(np.abs(rates).max(initial=0.0)), float(abs(units[MEAN]) + units[REWARD + 1]))
+    recent = float(np.abs(agent.reward_distribution.means).max())
+    return max(recent, float(np.abs(rates).max(initial=0.0)), float(abs(units[MEAN]) + units[REWARD + 1]))
 
 
 def _largest(agent: Agent) -> float:
@@ -307,7 +307,7 @@ def _largest(agent: Agent) -> float:
 
 
 def _spread(agent: Agent) -> float:
-    """The range of the rewards that were earned lately, without the rarest thousandth on each side."""
+    """The range of the rewards that were earned recently, without the rarest thousandth on each side."""
     rewards = agent.reward_distribution
     places = np.sort(rewards.means)
     weights = np.cumsum(rewards.weights[np.argsort(rewards.means)])

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.agent.agent import Agent, AgentHooks
-from perstep.agent.arrays import has_shape, put, under, within
+from perstep.agent.arrays import FINITE, Limits, below, check_limits, has_shape, put, under
 from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.deep.observations import Observations, observations_of
 from perstep.deep.replay import Replay
@@ -54,7 +54,6 @@ class NetworkAgent(Agent):
     """
 
     config: DeepQConfig
-    _finite = ("learner.online.", "learner.target.", "learner.adam.exp_avg.", "learner.unit", "learner.inputs.")
 
     def __init__(self, env: World | Absent, config: DeepQConfig) -> None:
         make_learner = self._learner_class()
@@ -233,13 +232,15 @@ class NetworkAgent(Agent):
             arrays["where"] = np.frombuffer(json.dumps(where).encode(), np.uint8)
         return arrays
 
-    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        super()._restore(arrays, metadata)
+    def _limits(self) -> dict[str, Limits]:
+        names = ("learner.online.", "learner.target.", "learner.adam.exp_avg.", "learner.unit", "learner.inputs.")
+        return {**dict.fromkeys(names, FINITE), "repeats": below([self.config.longest_repeat, self._actions.count])}
+
+    def _take_over(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         self._network.restore(under("learner.", arrays))
         if self.config.longest_repeat > 1:
             put("repeats", self._repeats, arrays)
-            within("number of repeats", self._repeats[:, 0], self.config.longest_repeat)
-            within("repeated action", self._repeats[:, 1], self._actions.count)
+            check_limits({"repeats": self._repeats}, self._limits())
         if kept := under("replay.", arrays):
             self._replay.restore(kept, self._actions.count)
         if (world := self._world) is None:
@@ -366,13 +367,13 @@ class NetworkHooks(AgentHooks):
         agent._network.see(next_point)
         agent._network.see_reward(reward, agent._replay.rewards)
         take_in(config.kernel, agent._objective, *agent._stream, felt, masked, agent.steps)
-        agent.steps += 1
+        agent._life.steps += 1
         try:
             due = agent.steps % config.update_every == 0 and agent._replay.added >= config.learning_starts
             if due and agent._network.follow_unit(agent._objective):
                 agent.last_loss = agent._network.update(agent._replay.sample(agent._generator), agent._objective)
         finally:  # the record is complete even if the minibatch cannot be learnt from
-            take_down(config.kernel, agent._record, reward, agent._rewards)
+            take_down(config.kernel, agent._life.record, reward, agent._rewards)
 
 
 @compiled

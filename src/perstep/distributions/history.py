@@ -8,6 +8,7 @@ all of the rows are filled, once the record has been full.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -128,8 +129,9 @@ def note_end(record: Any, episode_return: Any) -> None:
 class History:
     """The filled rows of a record, as arrays and as a table."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, optimum: Callable[[], float] | None = None) -> None:
         self.record = record
+        self._optimum = optimum  # where the world can tell it
 
     @property
     def lifetime_steps(self) -> int:
@@ -144,8 +146,13 @@ class History:
         total = window * float(self.record.reward_rate[:filled].sum()) + float(self.record.pending[REWARDS])
         return total / self.lifetime_steps if self.lifetime_steps else math.nan
 
-    def regret(self, optimum: float) -> float:
-        """What was lost over the whole life beside earning `optimum` at every step."""
+    def regret(self, optimum: float | None = None) -> float:
+        """What was lost over the whole life beside earning `optimum` at every step; in a finite world that is known, beside the
+        best policy if no optimum is given."""
+        if optimum is None:
+            if self._optimum is None:
+                raise ValueError("The optimum of this world is not known. Give it: history.regret(optimum).")
+            optimum = self._optimum()
         optimum = number("optimum", optimum, -math.inf, above=True)
         return self.lifetime_steps * (optimum - self.lifetime_reward) if self.lifetime_steps else 0.0
 

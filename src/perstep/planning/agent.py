@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.agent.agent import LONGEST, Floats
-from perstep.agent.arrays import fill, finite_numbers, flatten, put, within
+from perstep.agent.agent import Floats
+from perstep.agent.arrays import FINITE, Limits, below, check_limits, fill, finite_numbers, flatten, put, within
 from perstep.agent.checks import APART, FEWEST_STEPS, Finding
 from perstep.agent.evaluation import Snapshot
+from perstep.agent.life import LONGEST
 from perstep.agent.states import StateHooks, StatesAgent, one_hot
 from perstep.distributions.distribution import Distribution
 from perstep.distributions.forecast import Forecast
@@ -86,7 +87,6 @@ class Planner(StatesAgent):
     """
 
     Config = PlannerConfig
-    _finite = ("counts.", "experience.", "plan.")
     config: Any
     _mind: Any  # counts, experience, draw and plan
 
@@ -105,7 +105,7 @@ class Planner(StatesAgent):
             self._place[0] = start(self._real_mdp.world, self._generator)
         self._hooks = PlannerHooks(self)
         self._known: tuple[int, Knowledge] | None = None
-        self._aimed_at = 0  # the step at which the threshold of a risk level was chosen
+        self._aimed_at = np.zeros(1, np.int64)  # the step at which the threshold of a risk level was chosen
 
     @property
     def visits(self) -> Floats:
@@ -271,31 +271,32 @@ class Planner(StatesAgent):
                 f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the "
                 "average reward and of the future is a guess there. Learn longer.",
             )
-        if self.config.memory is not None or self.config.risk_level < 1.0 or math.isnan(self.earned_reward):
-            return  # it forgets, it promises something else than rewards, or they were not counted
-        counted = self._counted_distribution
+        if self.config.memory is not None or self.config.risk_level < 1.0:
+            return  # it forgets, or it promises something else than rewards
+        if (counted := self._life.reward_distribution) is None:
+            return
         promised = float(experience.sums[GAIN])
-        if promised - self.earned_reward > ERRORS * counted.mean_error + APART * counted.std:
+        if promised - counted.mean > ERRORS * counted.mean_error + APART * counted.std:
             yield Finding(
                 "average",
-                f"The present plan promises {promised:.4g} per step, but the planner earned {self.earned_reward:.4g} lately: it is "
+                f"The present plan promises {promised:.4g} per step, but the planner earned {counted.mean:.4g} recently: it is "
                 "still exploring, or the world changes. Learn longer, or use preset='changing'.",
             )
 
     def _aim(self) -> None:
         """With a risk level: the reward below which a step is bad, by the exact solver in the world as learnt."""
         self._mind[1].sums[THRESHOLD] = getattr(self._knowledge.solution, "threshold", self._mind[1].sums[THRESHOLD])
-        self._aimed_at = self.steps
+        self._aimed_at[0] = self.steps
 
     def _advance(self, num_steps: int) -> None:
         careful = self.config.risk_level < 1.0
         end = self.steps + num_steps
         while self.steps < end:
-            if careful and self.steps >= RISK_GROWTH * max(self._aimed_at, FEWEST_STEPS / 10):
+            if careful and self.steps >= RISK_GROWTH * max(self._aimed_at[0], FEWEST_STEPS / 10):
                 self._aim()
             if not has_room(self._mind[0]):
                 self._grow()
-            until = min(end, int(RISK_GROWTH * max(self._aimed_at, FEWEST_STEPS / 10))) if careful else end
+            until = min(end, int(RISK_GROWTH * max(self._aimed_at[0], FEWEST_STEPS / 10))) if careful else end
             self._live(max(until - self.steps, 1))
 
     def _grow(self) -> None:
@@ -315,8 +316,15 @@ class Planner(StatesAgent):
             self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
             return
         announce(life.live)
-        self.steps += life.live(
-            self._real_mdp.world, self._mind, self._record, self._rewards, *settings, self._place, self.steps, num_steps
+        self._life.steps += life.live(
+            self._real_mdp.world,
+            self._mind,
+            self._life.record,
+            self._rewards,
+            *settings,
+            self._place,
+            self.steps,
+            num_steps,
         )
 
     def _values(self) -> tuple[Floats, ...]:
@@ -344,11 +352,16 @@ class Planner(StatesAgent):
             **flatten("experience", experience),
             **flatten("plan", plan),
             "place": self._place,
-            "aimed_at": np.array([self._aimed_at]),
+            "aimed_at": self._aimed_at,
         }
 
-    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        super()._restore(arrays, metadata)
+    def _limits(self) -> dict[str, Limits]:
+        actions = below(self.num_actions, least=FRESH)
+        place, aimed = below(self.num_states), below(LONGEST)
+        finite = dict.fromkeys(("counts.", "experience.", "plan."), FINITE)
+        return {**finite, "plan.actions": actions, "place": place, "aimed_at": aimed}
+
+    def _take_over(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
         pairs = self.num_states * self.num_actions
         entries, atoms = len(arrays["counts.follower"]), len(arrays["counts.reward"])
         counts = new_counts(pairs, entries, atoms)
@@ -358,15 +371,10 @@ class Planner(StatesAgent):
         fill("plan", plan, arrays)
         _check_counts(counts, self.num_states)
         _check_experience(experience, self.num_states, pairs)
-        within("actions of the plan", plan.actions.astype(np.int64), self.num_actions, least=FRESH)
-        finite_numbers("plan", plan.values, plan.times, plan.tries)
         put("place", self._place, arrays)
-        within("state", self._place, self.num_states)
-        aimed = np.zeros(1, np.int64)
-        put("aimed_at", aimed, arrays)
-        within("aimed_at", aimed, LONGEST)
-        self._aimed_at = int(aimed[0])
+        put("aimed_at", self._aimed_at, arrays)
         self._mind = (counts, experience, new_draw(pairs, entries), plan)
+        check_limits(self._arrays(), self._limits())
         self._grow()
         self._known = None
 
@@ -454,10 +462,10 @@ class PlannerHooks(StateHooks):
             agent._grow()
         settings = (agent.config.steps_of_memory, agent.config.risk_level, agent._generator)
         chosen = life.learn_then_act(
-            agent._mind, agent._record, agent._rewards, *settings, agent.steps, point, agent._actions.one(action), reward,
+            agent._mind, agent._life.record, agent._rewards, *settings, agent.steps, point, agent._actions.one(action), reward,
             next_point, resume,
         )  # fmt: skip
-        agent.steps += 1
+        agent._life.steps += 1
         return agent._actions.point(int(chosen))
 
     def _checked(self, *points: int) -> Any:

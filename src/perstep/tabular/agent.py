@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perstep.agent.agent import LONGEST, Floats
-from perstep.agent.arrays import fill, flatten, has_shape, put, within
+from perstep.agent.agent import Floats
+from perstep.agent.arrays import Limits, below, flatten, has_shape
 from perstep.agent.evaluation import Snapshot
+from perstep.agent.life import LONGEST
 from perstep.agent.states import StateHooks, StatesAgent, one_hot
 from perstep.files import storage
 from perstep.gym.behaviour import NO_ACTION, Behaviour
@@ -104,13 +105,13 @@ class TabularAgent(StatesAgent):
             self.mdp.world,
             self._behaviour,
             *self._run,
-            self._record,
+            self._life.record,
             self._generator,
             self._place,
             self.steps,
             num_steps,
         )
-        self.steps += num_steps
+        self._life.steps += num_steps
 
     def _values(self) -> tuple[Floats, ...]:
         return (self._run.table.scores,)
@@ -133,13 +134,9 @@ class TabularAgent(StatesAgent):
     def _arrays(self) -> storage.Arrays:
         return {**flatten("table", self._run.table), "place": self._place}
 
-    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        super()._restore(arrays, metadata)
-        fill("table", self._run.table, arrays)
-        within("visits", self._run.table.visits, LONGEST)
-        put("place", self._place, arrays)
-        within("state", self._place[:1], self.num_states)
-        within("action", self._place[1:], self.num_actions, least=NO_ACTION)
+    def _limits(self) -> dict[str, Limits]:
+        place = below([self.num_states, self.num_actions], least=[0, NO_ACTION])
+        return {"table.visits": below(LONGEST), "place": place}
 
     @classmethod
     def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
@@ -173,10 +170,10 @@ class TableHooks(StateHooks):
         if not (0 <= point < states and 0 <= next_point < states and 0 <= resume < states):
             raise self._outside(point, next_point, resume)
         chosen = agent._loops[1](
-            agent._behaviour, *agent._run, agent._record, agent._generator, agent.steps, point, agent._actions.one(action), reward,
-            next_point, masked, resume,
+            agent._behaviour, *agent._run, agent._life.record, agent._generator, agent.steps, point,
+            agent._actions.one(action), reward, next_point, masked, resume,
         )  # fmt: skip
-        agent.steps += 1
+        agent._life.steps += 1
         return agent._actions.point(int(chosen))
 
 

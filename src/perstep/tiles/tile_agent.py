@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from perstep.agent.agent import KEPT_REWARDS, LONGEST, Agent, AgentHooks, Floats
-from perstep.agent.arrays import fill, finite_numbers, flatten, has_shape, put, under, within
+from perstep.agent.agent import KEPT_REWARDS, Agent, AgentHooks, Floats
+from perstep.agent.arrays import FINITE, Limits, below, flatten, has_shape
 from perstep.agent.evaluation import Evaluation
+from perstep.agent.life import LONGEST
 from perstep.distributions.sampling import stretches
 from perstep.files import storage
 from perstep.gym.behaviour import NO_ACTION, Behaviour, Ends
@@ -30,7 +31,7 @@ from perstep.tiles import loop as motion_worlds
 from perstep.tiles.coder import TileCoder, bounded, no_bounds
 from perstep.tiles.loop import MotionPlace, MotionWorld, motion_place
 from perstep.tiles.settings import TileConfig
-from perstep.tiles.traces import SAVED, Traces, new_traces
+from perstep.tiles.traces import SAVED, new_traces
 from perstep.worlds.motion import Motion
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ class TileAgent(Agent):
     """An agent whose values are sums over active tiles."""
 
     config: TileConfig
-    _finite = ("traces.gradients", "traces.weights", "traces.before", "place.", "physics")
     _learner_number: ClassVar[int]  # for compiled code
     _behaviour: Behaviour
 
@@ -144,9 +144,9 @@ class TileAgent(Agent):
                 say_compiled(self._opened.motion.name)
             learn_in_motion(
                 self.config.kernel, world, self._ends, self._behaviour, *self._run,
-                self._record, self._generator, place, self.steps, num_steps,
+                self._life.record, self._generator, place, self.steps, num_steps,
             )  # fmt: skip
-            self.steps += num_steps
+            self._life.steps += num_steps
         if self.clipped and not self._warned:
             self._warned = True
             warnings.warn(
@@ -259,47 +259,40 @@ class TileAgent(Agent):
         """The bounds of the file, whatever those of the world are now: the weights belong to these tiles."""
         return {**config.settings(), "low": tuple(about["spaces"]["low"]), "high": tuple(about["spaces"]["high"])}
 
-    def _restore(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        super()._restore(arrays, metadata)
-        fill("weights", self._run.weights, arrays)
-        within("active features", self._run.weights.active, self.tiles.num_features)
-        if self._run.optimism:
-            put("weights.novelty", self._run.optimism.novelty, arrays)
-            put("weights.appeal", self._run.optimism.appeal, arrays)
-        if self._run.traces:
-            self._restore_traces(self._run.traces, arrays)
-        if self._motion is None:
-            return
-        place = self._motion[1]
+    def _limits(self) -> dict[str, Limits]:
+        features, found = below(self.tiles.num_features), dict.fromkeys(("place.", "physics", "traces."), FINITE)
+        found["weights.active"] = features
+        if (traces := self._run.traces) is not None:
+            kept = min(len(traces.columns), int(traces.clock[0])) + 1
+            found |= {"traces.active": features, "traces.columns": below(len(traces.before))}
+            found["traces.clock"] = below([LONGEST, kept])
+        if self._motion is not None:
+            ends = [*[LONGEST] * motion_worlds.CHOSEN, self._actions.count]
+            found["place.counters"] = below(ends, least=[*[0] * motion_worlds.CHOSEN, NO_ACTION])
+        return found
+
+    def _take_over(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
+        """As for every agent. Where it was in a world of motion counts only in the same world; constants of physics that had been
+        changed come back too, unless the caller has given a world."""
         saved_in = metadata["world"].get("spaces", {}).get("compiled_world", self.compiled_world)
-        if under("place.", arrays) and saved_in == self.compiled_world:
-            fill("place", place, arrays)
-            finite_numbers("place in the world", place.state, place.observation, place.episode_return)
-            within("steps of the episode", place.counters[: motion_worlds.CHOSEN], LONGEST)
-            self._restore_physics(arrays, metadata)
-            within("chosen action", place.counters[motion_worlds.CHOSEN :], self._actions.count, least=NO_ACTION)
-        else:  # saved in a plain loop or in another world: this one starts anew
+        goes_on = (
+            self._motion is not None
+            and any(name.startswith("place.") for name in arrays)
+            and saved_in == self.compiled_world
+        )
+        if self._motion is not None:
+            world, place = self._motion
+            self._motion = world._replace(parameters=world.parameters.copy()), place
+        anew = (
+            {}
+            if goes_on
+            else {name: array for name, array in self._arrays().items() if name.startswith(("place.", "physics"))}
+        )
+        if goes_on and metadata["world_is_given"]:
+            anew["physics"] = self._arrays()["physics"]
+        super()._take_over({**arrays, **{name: array.copy() for name, array in anew.items()}}, metadata)
+        if self._motion is not None and not goes_on:  # saved in a plain loop or in another world: this one starts anew
             self._begin_motion()
-
-    def _restore_traces(self, traces: Traces, arrays: storage.Arrays) -> None:
-        for name in SAVED:
-            put(f"traces.{name}", getattr(traces, name), arrays)
-        within("features of the last steps", traces.active, self.tiles.num_features)
-        within("values of the last steps", traces.columns, len(traces.before))
-        within("steps of the traces", traces.clock[:1], LONGEST)
-        within("number of the last steps", traces.clock[1:], min(len(traces.columns), int(traces.clock[0])) + 1)
-        finite_numbers("choices of the last steps", traces.gradients, traces.weights, traces.before)
-
-    def _restore_physics(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        """Take over constants of the world that had been changed, unless the caller has given a world."""
-        if metadata["world_is_given"]:
-            return
-        assert self._motion is not None
-        world, place = self._motion
-        constants = world.parameters.copy()
-        put("physics", constants, arrays)
-        finite_numbers("physics", constants)
-        self._motion = world._replace(parameters=constants), place
 
     @classmethod
     def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
@@ -340,10 +333,10 @@ class TileHooks(AgentHooks):
         """Learn from one transition of a Gymnasium world, then act where it goes on."""
         agent = self._agent
         chosen = agent._loops.learn_then_act(
-            agent.config.kernel, agent._behaviour_now(), *agent._run, agent._record, agent._generator, agent.steps,
+            agent.config.kernel, agent._behaviour_now(), *agent._run, agent._life.record, agent._generator, agent.steps,
             agent._actions.one(action), reward, next_point, masked, resume is not next_point, resume,
         )  # fmt: skip
-        agent.steps += 1
+        agent._life.steps += 1
         return agent._actions.point(int(chosen))
 
 

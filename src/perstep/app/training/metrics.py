@@ -32,7 +32,7 @@ def run_status(agent: Agent) -> RunStatus:
         agent.reward_quantiles,
         episode_return,
         episodes,
-        earned_reward=agent.earned_reward,
+        earned_reward=agent._life.recent_reward,
         findings=tuple(map(str, agent.check())),
         **learning(agent),
     )
