@@ -30,7 +30,7 @@ PATIENCE = 300  # seconds, after which a tool is stopped
 MEMORY = 8  # gigabytes, that no tool may exceed
 
 OURS = """
-from perstep.environments import tandem_queue
+from perstep.worlds import tandem_queue
 tandem_queue(34, rejection_cost=rejection_cost).solve()  # compiles, once for all processes of this machine
 begin = now()
 mdp = tandem_queue(capacity, rejection_cost=rejection_cost)

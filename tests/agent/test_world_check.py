@@ -193,7 +193,7 @@ def test_states_are_called_by_their_names(capsys: pytest.CaptureFixture[str]) ->
     # The third state leads to the others, but nothing leads to it, and it is no first state.
     matrix = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     unreachable = perstep.FiniteMDP.from_matrices([matrix], np.zeros(3), initial=[1.0, 0.0, 0.0])
-    unreachable.states = ("in", "out", "lost")
+    unreachable = unreachable.replace(states=("in", "out", "lost"))
     assert "1 of its 3 states are never reached from its first states, such as 'lost'." in str(
         perstep.check_world(unreachable)
     )

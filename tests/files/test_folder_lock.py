@@ -15,7 +15,7 @@ from perstep.files.folder_lock import LOCK, Busy, locked
 HOLD = """
 import sys, time
 from pathlib import Path
-from perstep.studies.folder_lock import locked
+from perstep.files.folder_lock import locked
 with locked(Path(sys.argv[1]), sys.argv[2] or None):
     print("held", flush=True)
     time.sleep(600)

@@ -196,7 +196,7 @@ class NotInstalled:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, NotInstalled())
-from perstep.cli import main
+from perstep.app.cli import main
 sys.exit(main(["reproduce", "redpill", sys.argv[2], "--scale", "smoke", "--out", sys.argv[3]]))
 """
 

@@ -29,7 +29,7 @@ ROW = """        Rule(
 SCRIPT = """
 import sys
 import numpy as np, perstep
-from perstep.algorithms import ALGORITHMS
+from perstep.rules.lattice import ALGORITHMS
 
 names = [name for name in ALGORITHMS if name.startswith(sys.argv[1])]
 print(len(names), "algorithms")
