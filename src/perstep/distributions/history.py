@@ -43,7 +43,7 @@ class Record(NamedTuple):
     reward_quantiles: NDArray[np.float64]  # (rows, m): θ at the end of the window
     returns: NDArray[np.float64]  # (rows,): sum of the returns of the episodes that ended in the window
     episodes: NDArray[np.float64]  # (rows,): number of those episodes
-    sketch: Sketch  # of the rewards of late
+    sketch: Sketch  # of the recent rewards
     block_sums: BlockSums  # of consecutive rewards
 
 
@@ -145,7 +145,7 @@ class History:
         return total / self.lifetime_steps if self.lifetime_steps else math.nan
 
     def regret(self, optimum: float) -> float:
-        """What was lost over the whole life beside earning `optimum` at every step."""
+        """The regret of the whole life: the number of steps times `optimum`, minus the sum of the rewards."""
         optimum = number("optimum", optimum, -math.inf, above=True)
         return self.lifetime_steps * (optimum - self.lifetime_reward) if self.lifetime_steps else 0.0
 
