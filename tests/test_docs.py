@@ -83,6 +83,17 @@ def test_every_test_that_a_page_names_exists() -> None:
             assert f"def {name}(" in known, f"{page} names {name}, which does not exist."
 
 
+def test_every_place_in_the_code_that_a_page_names_exists() -> None:
+    """A place such as `rules/transition: d3`: a module and its functions."""
+    for page, text in PAGES.items():
+        for module, names in re.findall(r"`([a-z]+/[a-z_]+): ([\w, ]+)`", text):
+            code = (DOCS.parent / "src" / "perstep" / f"{module}.py").read_text(encoding="utf-8")
+            for name in names.split(", "):
+                assert re.search(rf"\bdef {name}\(", code), (
+                    f"{page} names {name} of {module}, which has no such function."
+                )
+
+
 def test_every_world_has_a_picture_with_its_command() -> None:
     """Each page of a world shows a picture, and says how it was drawn."""
     drawn = (DOCS / "worlds" / "pictures.py").read_text(encoding="utf-8")

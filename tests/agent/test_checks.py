@@ -64,7 +64,7 @@ def test_actions_that_were_never_tried():
     agent = perstep.QLearning(two_loop(), rule="differential", preset="paper", epsilon=0.0, initial_value=-5.0, seed=1)
     agent._run.table.scores[:, 0] = 5.0
     agent.learn(20_000)
-    assert "untried" in names(agent)
+    assert "unvisited" in names(agent)
 
 
 def test_a_replay_that_holds_no_whole_episode():

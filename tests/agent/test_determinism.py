@@ -339,7 +339,7 @@ def test_an_own_world_goes_on_from_a_reset_if_given(tmp_path, box):
     agent = kind(Walk(box), rule="d3", num_quantiles=4, seed=1).learn(300)
     agent.save(tmp_path / "a.safetensors")
     env = Walk(box)
-    with pytest.warns(UserWarning, match="goes on from a fresh reset of the world") as told:
+    with pytest.warns(UserWarning, match="continues from a fresh reset of the world") as told:
         resumed, again = (perstep.load(tmp_path / "a.safetensors", env=world) for world in (env, Walk(box)))
     assert told[0].filename == __file__
     assert resumed.steps == 300
@@ -368,7 +368,7 @@ def test_an_own_world_that_is_not_given_can_be_asked_about_only(tmp_path, box):
         with pytest.raises(RuntimeError, match=r"saved in .*Walk.*cannot be made from the file alone.*env=env"):
             verb(10)
     alone.save(tmp_path / "b.safetensors")  # and kept for one who has the world
-    with pytest.warns(UserWarning, match="goes on from a fresh reset of the world"):
+    with pytest.warns(UserWarning, match="continues from a fresh reset of the world"):
         assert perstep.load(tmp_path / "b.safetensors", env=Walk(box)).learn(10).steps == 310
 
 
@@ -379,7 +379,7 @@ def test_a_wrapped_world_is_not_made_from_the_file(tmp_path):
     assert alone.predict(0)[0] in range(4)
     with pytest.raises(RuntimeError, match="cannot be made from the file alone"):
         alone.learn(1)
-    with pytest.warns(UserWarning, match="goes on from a fresh reset of the world"):
+    with pytest.warns(UserWarning, match="continues from a fresh reset of the world"):
         resumed = perstep.load(tmp_path / "a.safetensors", env=env)
     assert resumed.learn(50).steps == 100
 

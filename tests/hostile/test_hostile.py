@@ -486,7 +486,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
     assert before == 100
     agent.write_bytes(agent.read_bytes()[:-100] + bytes(100))
     with pytest.warns(
-        UserWarning, match=r"does not match its checksum.*goes on from the checkpoint before it, at step 100"
+        UserWarning, match=r"does not match its checksum.*resumes from the checkpoint before it, at step 100"
     ):
         training.train(spec(), 300, tmp_path / "a", checkpoint_every=100, resume=True)
     found, expected = (storage.read(tmp_path / name / training.AGENT) for name in ("a", "whole"))

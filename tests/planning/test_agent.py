@@ -191,22 +191,22 @@ def test_the_preset_for_a_changing_world_follows_it():
 def test_the_world_as_learnt_holds_frequencies():
     mdp = garnet(4, 2, 3, seed=0)
     agent = perstep.Planner(mdp).learn(2_000)
-    counts = agent._mind[0]
+    counts = agent._learnt[0]
     for pair in range(8):
         state, action = divmod(pair, 2)
         expected, entry = np.zeros(4), counts.newest[pair]
         while entry != -1:
-            expected[counts.follower[entry]] += counts.seen[entry] / counts.tries[pair]
+            expected[counts.follower[entry]] += counts.seen[entry] / counts.visits[pair]
             entry = counts.older[entry]
         learnt = agent.mdp.outcomes
         found = np.bincount(learnt.next_state[state, action], learnt.probability[state, action], 4)
-        if counts.tries[pair]:
+        if counts.visits[pair]:
             np.testing.assert_allclose(found, expected, atol=1e-12)
             mean = learnt.probability[state, action] @ learnt.mean[state, action]
             assert mean == pytest.approx(counts.paid[pair], abs=1e-12)
 
 
-def test_names_stay_and_untried_actions_are_not_allowed():
+def test_names_stay_and_unvisited_actions_are_not_allowed():
     stages = ["low", "middle", "high"]
     mdp = perstep.FiniteMDP.from_function(
         "low",
@@ -225,10 +225,10 @@ def test_names_stay_and_untried_actions_are_not_allowed():
     assert frame["name"].to_list() == [str(mdp.states[state]) for state in frame["state"]]
     one = perstep.Planner(two_loop()).learn(1)
     allowed = np.ones((9, 2), bool) if one.mdp.allowed is None else one.mdp.allowed
-    tried = one.visits > 0
-    assert (allowed[tried.any(axis=1)] == tried[tried.any(axis=1)]).all()
+    visited = one.visits > 0
+    assert (allowed[visited.any(axis=1)] == visited[visited.any(axis=1)]).all()
     assert not allowed.all()
-    assert np.isnan(one.all_action_values[~tried]).all()
+    assert np.isnan(one.all_action_values[~visited]).all()
 
 
 def test_the_exact_side_works_on_the_world_as_learnt():
@@ -389,9 +389,9 @@ def test_a_bad_step_leaves_the_planner_as_it_was(world, sentence):
     agent = perstep.Planner(world())
     with pytest.raises(ValueError, match=sentence):
         agent.learn(500)
-    counts, experience, _, _ = agent._mind
+    counts, experience, _, _ = agent._learnt
     assert 30 < agent.steps < 500
-    assert counts.tries.sum() == agent.steps == counts.seen.sum() == counts.weight.sum()
+    assert counts.visits.sum() == agent.steps == counts.seen.sum() == counts.weight.sum()
     assert np.isfinite(counts.paid).all()
     assert experience.numbers[0] <= 4
     assert np.isfinite(agent.average_reward)
@@ -403,7 +403,7 @@ def test_an_action_that_vanishes():
     world.action_space = spaces.Discrete(1)
     with pytest.raises(ValueError, match=r"There is no action [12]"):
         agent.learn(1_000)
-    assert agent._mind[0].tries.sum() == agent.steps
+    assert agent._learnt[0].visits.sum() == agent.steps
 
 
 @pytest.mark.parametrize("reward", [1e308, -1e308, 1e160])

@@ -13,26 +13,26 @@ from perstep.planning.beliefs import (
     DIFFER,
     GAIN,
     MEAN,
-    NEWS_OF_LATE,
-    TRIED,
-    be_surprised,
+    RECENT_NEW_STATES,
+    VISITED,
     doubling,
     draw_model,
     enter,
-    felt,
     gamma,
+    mean_with_risk,
     new_draw,
     new_experience,
+    note_outcome,
     reward_error,
-    share_of_surprises,
+    share_with_unseen,
     unseen_chance,
 )
 from perstep.planning.counts import new_counts, take_note
 
 
-@pytest.mark.parametrize(("tries", "k"), [(0, 0), (0.5, 0), (1, 1), (1.9, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4)])
-def test_doublings_of_tries(tries, k):
-    assert doubling(float(tries)) == k
+@pytest.mark.parametrize(("visits", "k"), [(0, 0), (0.5, 0), (1, 1), (1.9, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4)])
+def test_doublings_of_visits(visits, k):
+    assert doubling(float(visits)) == k
 
 
 # The chance of what a pair has not shown
@@ -48,17 +48,17 @@ def test_an_unseen_outcome_by_hand():
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
-@pytest.mark.parametrize("tries", [0, 1, 10, 1000])
-def test_an_unseen_outcome_is_bayes_rule(share, tries):
+@pytest.mark.parametrize("visits", [0, 1, 10, 1000])
+def test_an_unseen_outcome_is_bayes_rule(share, visits):
     """With chance π there is an outcome of chance p, uniform in [0, 1]: P(next shows it, n did not) / P(n did not)."""
-    shown_next = share * quad(lambda p: p * (1 - p) ** tries, 0, 1, limit=500)[0]
-    not_yet = 1 - share + share * quad(lambda p: (1 - p) ** tries, 0, 1, limit=500)[0]
-    assert unseen_chance(share, float(tries)) == pytest.approx(shown_next / not_yet, rel=1e-6)
+    shown_next = share * quad(lambda p: p * (1 - p) ** visits, 0, 1, limit=500)[0]
+    not_yet = 1 - share + share * quad(lambda p: (1 - p) ** visits, 0, 1, limit=500)[0]
+    assert unseen_chance(share, float(visits)) == pytest.approx(shown_next / not_yet, rel=1e-6)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.7])
 def test_chances_of_unseen_outcomes_sum_to_their_share(share):
-    """The first time is at one of the tries, or never: Π (1 − chance) goes to 1 − π."""
+    """The first time is at one of the visits, or never: Π (1 − chance) goes to 1 − π."""
     never = np.prod([1.0 - unseen_chance(share, float(n)) for n in range(20_000)])
     assert never == pytest.approx(1 - share, abs=1e-4)
 
@@ -67,20 +67,20 @@ def test_share_of_surprises_by_hand():
     # π₁ = (1 + 1)/(3 + 1) = 1/2; π₂ = (0 + 1/2)/(1 + 1) = 1/4; π₃ = min(1, (9 + 1/4)/(1 + 1)) = 1; nothing is known of k = 4.
     experience = new_experience(1, 1)
     experience.expected[1:4] = 3.0, 1.0, 1.0
-    experience.surprises[1:4] = 1.0, 0.0, 9.0
-    shares = [share_of_surprises(experience, experience.surprises, k) for k in range(5)]
+    experience.new_successors[1:4] = 1.0, 0.0, 9.0
+    shares = [share_with_unseen(experience, experience.new_successors, k) for k in range(5)]
     assert shares == [1.0, 0.5, 0.25, 1.0, 1.0]
 
 
 def test_tries_are_noted_at_their_doubling():
     # Tries of pairs that had n = 1, 2 and 3: expected 1/6 at k = 1, 1/12 + 1/20 = 2/15 at k = 2.
     experience = new_experience(1, 4)
-    be_surprised(experience, 1.0, True, False)
-    be_surprised(experience, 2.0, True, True)
-    be_surprised(experience, 3.0, False, False)
+    note_outcome(experience, 1.0, True, False)
+    note_outcome(experience, 2.0, True, True)
+    note_outcome(experience, 3.0, False, False)
     np.testing.assert_allclose(experience.expected[:3], [0, 1 / 6, 2 / 15])
-    assert experience.surprises[:3].tolist() == [0, 1, 1]
-    assert experience.news[:3].tolist() == [0, 0, 1]
+    assert experience.new_successors[:3].tolist() == [0, 1, 1]
+    assert experience.new_states[:3].tolist() == [0, 0, 1]
 
 
 def test_news_of_late_are_those_of_the_later_half():
@@ -89,11 +89,11 @@ def test_news_of_late_are_those_of_the_later_half():
     for _ in range(300):
         is_new = bool(rng.random() < 0.4)
         seen.append(is_new)
-        be_surprised(experience, 0.0, True, is_new)
-        assert experience.numbers[TRIED] == len(seen)
-        assert experience.numbers[NEWS_OF_LATE] == sum(seen[len(seen) // 2 :])
-    be_surprised(experience, 0.5, True, True)  # counts that fade: a first try again, for which there is no room
-    assert experience.numbers[TRIED] == 300
+        note_outcome(experience, 0.0, True, is_new)
+        assert experience.numbers[VISITED] == len(seen)
+        assert experience.numbers[RECENT_NEW_STATES] == sum(seen[len(seen) // 2 :])
+    note_outcome(experience, 0.5, True, True)  # counts that fade: a first visit again, for which there is no room
+    assert experience.numbers[VISITED] == 300
 
 
 def test_states_are_met_in_order():
@@ -123,22 +123,22 @@ def counted(seen, num_states, num_actions):
     from perstep.planning.plan import new_plan
 
     pairs = num_states * num_actions
-    mind = (
+    learnt = (
         new_counts(pairs),
         new_experience(num_states, pairs),
         new_draw(pairs, 256),
         new_plan(num_states, pairs),
     )
-    enter(mind[1], seen[0][0], 0)
+    enter(learnt[1], seen[0][0], 0)
     for clock, (state, action, reward, following) in enumerate(seen):
-        learn(mind, state, action, reward, following, clock)
-    return mind
+        learn(learnt, state, action, reward, following, clock)
+    return learnt
 
 
 def test_a_model_of_very_many_tries_is_what_was_seen():
-    mind = counted([(0, 0, 1.0, 0), (0, 0, 3.0, 1), (1, 0, 0.0, 0), (0, 0, 2.0, 1), (1, 0, 0.0, 0)], 2, 1)
-    counts, experience, draw, _ = mind
-    for name in ("tries", "seen", "weight", "spread"):
+    learnt = counted([(0, 0, 1.0, 0), (0, 0, 3.0, 1), (1, 0, 0.0, 0), (0, 0, 2.0, 1), (1, 0, 0.0, 0)], 2, 1)
+    counts, experience, draw, _ = learnt
+    for name in ("visits", "seen", "weight", "spread"):
         getattr(counts, name)[:] *= 1e10
     experience.sums[beliefs.REWARD_SPREAD] = 0.0
     draw_model(counts, experience, draw, 1, 5.0, 5.0, 1.0, make_generator(0))
@@ -192,7 +192,7 @@ def test_with_equal_rewards_a_new_state_is_worth_one_more():
 
 
 def test_first_tries_by_hand():
-    # Three first tries: new, not, new. The later half is the last two, with one new state: (1 + 1)/(2 + 1) = 2/3.
+    # Three first visits: new, not, new. The later half is the last two, with one new state: (1 + 1)/(2 + 1) = 2/3.
     seen = [(0, 0, 1.0, 1), (1, 0, 0.0, 0), (0, 1, 0.0, 2)]
     counts, experience, draw, _ = counted(seen, 3, 2)
     draw_model(counts, experience, draw, 2, 3.0, 3.0, 1.0, make_generator(0))
@@ -208,5 +208,5 @@ def test_rewards_are_felt_by_the_worst_share():
     counts = new_counts(1)
     for reward in (0.0, 6.0, 0.0):
         take_note(counts, 0, reward, 0)
-    assert felt(counts, 0, 2.0, 0.25) == pytest.approx(-10 / 3)
-    assert felt(counts, 0, 2.0, 1.0) == pytest.approx(2.0)
+    assert mean_with_risk(counts, 0, 2.0, 0.25) == pytest.approx(-10 / 3)
+    assert mean_with_risk(counts, 0, 2.0, 1.0) == pytest.approx(2.0)

@@ -72,7 +72,7 @@ def test_counts_are_those_of_dictionaries():
     counts, notes = counted(transitions(5_000, lambda rng: float(rng.integers(-9, 10)) / 4.0))
     for pair in range(PAIRS):
         rewards = np.array(notes.rewards[pair])
-        assert counts.tries[pair] == rewards.size
+        assert counts.visits[pair] == rewards.size
         assert counts.paid[pair] == pytest.approx(rewards.mean(), abs=1e-12)
         assert counts.spread[pair] == pytest.approx(((rewards - rewards.mean()) ** 2).sum(), rel=1e-10)
     entries = entries_of(counts)
@@ -121,7 +121,7 @@ def test_growing_keeps_everything(entries, atoms):
     roomy, _ = counted(seen, 10_000, 10_000)
     for name in grown._fields:
         size = getattr(grown, name).size
-        if name in ("tries", "paid", "spread", "newest", "size"):
+        if name in ("visits", "paid", "spread", "newest", "size"):
             size = None
         elif name in ("reward", "weight", "next_atom"):
             size = int(grown.size[1])
@@ -135,7 +135,7 @@ def test_fading_lets_all_count_less_and_keeps_means():
     before = [array.copy() for array in counts]
     fade(counts, 0.25)
     for name, old, new in zip(counts._fields, before, counts, strict=True):
-        factor = 0.25 if name in ("tries", "spread", "seen", "weight") else 1
+        factor = 0.25 if name in ("visits", "spread", "seen", "weight") else 1
         np.testing.assert_array_equal(new, old * factor)
 
 
@@ -144,7 +144,7 @@ def test_after_fading_new_rewards_count_more():
     counts, _ = counted([(0, 0.0, 1)] * 8)
     fade(counts, 0.125)
     take_note(counts, 0, 1.0, 1)
-    assert (counts.tries[0], counts.paid[0], counts.spread[0], counts.seen[0]) == (2.0, 0.5, 0.5, 2.0)
+    assert (counts.visits[0], counts.paid[0], counts.spread[0], counts.seen[0]) == (2.0, 0.5, 0.5, 2.0)
     assert atoms_of(counts, 0) == [(0.0, 1.0), (1.0, 1.0)]
 
 

@@ -12,7 +12,7 @@ from perstep.planning.plan import FRESH, improve, new_plan
 from perstep.worlds import access_control, garnet, maintenance, river_swim, two_loop
 
 LIFE = 1e7  # steps: the plan looks so far ahead
-MANY = 1e9  # tries of each pair
+MANY = 1e9  # visits of each pair
 WORLDS = {
     "access control": access_control,
     "garnet": lambda: garnet(30, 3, 3, seed=1),
@@ -23,7 +23,7 @@ WORLDS = {
 
 
 def mind_of(mdp):
-    """Counts of very many tries, with the frequencies of the world, and everything that a plan needs."""
+    """Counts of very many visits, with the frequencies of the world, and everything that a plan needs."""
     num_states, num_actions = mdp.num_states, mdp.num_actions
     pairs = num_states * num_actions
     shape = mdp.outcomes.probability.shape
@@ -37,10 +37,10 @@ def mind_of(mdp):
             entry = counts.older[entry]
         counts.seen[entry] += MANY * chance - 1.0
     rewards = (mdp.outcomes.probability * mdp.outcomes.mean).sum(axis=2)
-    counts.paid[:], counts.tries[:], counts.spread[:] = rewards.ravel(), MANY, 0.0
+    counts.paid[:], counts.visits[:], counts.spread[:] = rewards.ravel(), MANY, 0.0
     for state in range(num_states):
         enter(experience, state, LIFE)
-    experience.expected[1:] = 1e6  # no try has surprised
+    experience.expected[1:] = 1e6  # no visit showed anything unseen
     experience.sums[MEAN], experience.sums[DIFFER] = rewards.min(), 1.0
     return counts, experience, new_draw(pairs, counts.follower.size), new_plan(num_states, pairs)
 
@@ -63,7 +63,7 @@ def test_states_that_were_not_met_have_no_plan():
     mdp = two_loop()
     counts, experience, draw, plan = mind_of(mdp)
     experience.numbers[KNOWN] = 5
-    counts.tries[5 * mdp.num_actions :] = 0.0
+    counts.visits[5 * mdp.num_actions :] = 0.0
     draw_model(counts, experience, draw, mdp.num_actions, LIFE, LIFE, 1.0, make_generator(0))
     improve(experience, draw, plan, 0, LIFE, 200, 1e-3)
     assert (plan.actions[5:] == FRESH).all()
@@ -71,8 +71,8 @@ def test_states_that_were_not_met_have_no_plan():
 
 
 def test_a_plan_is_worth_more_with_a_pair_that_may_show_a_new_state():
-    """One state with two actions that pay 1 and 0. The second was tried once, and new states are worth 10 per step for 100 steps:
-    with the chance of one third for the first of them (π = 1, n = 1) the plan tries it."""
+    """One state with two actions that pay 1 and 0. The second was taken once, and new states are worth 10 per step for 100 steps:
+    with the chance of one third for the first of them (π = 1, n = 1) the plan takes it."""
     counts, experience, draw, plan = new_counts(6), new_experience(3, 6), new_draw(6, 256), new_plan(3, 6)
     enter(experience, 0, 0)
     for _ in range(1000):

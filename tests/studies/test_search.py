@@ -46,7 +46,7 @@ def test_the_best_of_the_grid_is_found_with_fewer_runs_and_the_report_reads_it(t
     capsys.readouterr()
     assert searched(study, tmp_path / "some", "--trials", "10") == 0
     told = capsys.readouterr().out
-    assert "Optuna tries 10 of 16 configurations with 2 runs each" in told
+    assert "Optuna runs 10 of 16 configurations with 2 runs each" in told
     some = pl.read_csv(tmp_path / "some" / "mine" / "ranking.csv")
     assert some.height == 10
     assert some["configuration"][0] == whole["configuration"][0]
@@ -74,7 +74,7 @@ def test_a_search_goes_on_from_the_files_and_ends_when_all_was_tried(tmp_path, s
     assert names[0] == names[1]
     capsys.readouterr()
     assert searched(study, tmp_path / "twice", "--trials", "100") == 0
-    assert "all configurations were tried: 16" in capsys.readouterr().out
+    assert "all configurations were run: 16" in capsys.readouterr().out
 
 
 def test_killed_at_any_moment_it_loses_no_trial_and_runs_none_twice(tmp_path, study):
@@ -122,7 +122,7 @@ def test_a_range_of_few_whole_numbers_ends(tmp_path, capsys):
     given = RED_PILL | {"grid": {"num_quantiles": {"low": 2, "high": 4}}, "fixed": {}, "steps": 100}
     (tmp_path / "few.json").write_text(json.dumps(given))
     assert searched(tmp_path / "few.json", tmp_path) == 0
-    assert "Optuna proposes no untried configuration any more: 3" in capsys.readouterr().out
+    assert "Optuna proposes no new configuration any more: 3" in capsys.readouterr().out
 
 
 def test_failed_trials_are_told_and_the_others_go_on(tmp_path, capsys):
@@ -132,7 +132,7 @@ def test_failed_trials_are_told_and_the_others_go_on(tmp_path, capsys):
     assert searched(tmp_path / "mine.json", tmp_path) == 1
     told = capsys.readouterr().out
     assert "1 of 2 runs: ArithmeticError: the world came to an end" in told
-    assert "all configurations were tried: 2" in told
+    assert "all configurations were run: 2" in told
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,9 @@ def test_a_stored_world_with_other_actions_is_refused(mdp, allowed):
 def test_an_action_that_a_state_does_not_have_is_not_one_that_was_never_tried(mdp):
     agent = perstep.QLearning(mdp, rule="d2", seed=0).learn(20_000)
     agent._run.table.visits[~mdp.allowed] = 0
-    assert "untried" not in {finding.name for finding in agent.check()}
+    assert "unvisited" not in {finding.name for finding in agent.check()}
     agent._run.table.visits[mdp.states.index(Machine(0, False)), mdp.actions.index("service")] = 0
-    (finding,) = (finding for finding in agent.check() if finding.name == "untried")
+    (finding,) = (finding for finding in agent.check() if finding.name == "unvisited")
     assert "learn longer." in str(finding)
 
 

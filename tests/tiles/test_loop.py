@@ -289,7 +289,7 @@ def test_from_the_compiled_loop_to_the_plain_one_and_back(tmp_path, name):
     assert plain.compiled_world is None
     np.testing.assert_array_equal(plain._run.weights.critic, agent._run.weights.critic)
     plain.learn(70).save(path)
-    with pytest.warns(UserWarning, match="goes on from a fresh reset of the world") as told:
+    with pytest.warns(UserWarning, match="continues from a fresh reset of the world") as told:
         back = perstep.load(path, env="MountainCar-v0")
     assert told[0].filename == __file__
     assert (back.compiled_world, back.steps) == ("MountainCar", 200)

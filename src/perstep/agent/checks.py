@@ -21,14 +21,16 @@ FEWEST_STEPS = 1_000  # before so many steps everything is still moving
 APART = 0.06  # of the standard deviation of the rewards: an average that is further from experience is a finding
 ERRORS = 5.0  # and that are further than so many standard errors
 IMPROVED = 0.05  # of the range of the reward rates in the life of the agent
-WANDERINGS = 2.0  # and further than so many standard deviations of an estimate that never comes to rest
+FLUCTUATIONS = 2.0  # and further than so many standard deviations of an estimate whose step stays above 0
 LEVELS_APART = 0.15  # shares of the rewards below θ_i that are further from τ_i are a finding
-TRACE = 64  # looks at the values that are kept, evenly spaced
+TRACE = 64  # rows that are kept, evenly spaced over the steps
 DRIFT = 1.0  # in spreads of the values, over the last half of the steps
 GROWTH = 10.0  # of the loss, over the last half of the steps
 IMPOSSIBLE = 100.0  # times the largest value that rewards like those seen could add up to: values beyond it diverge
 STILL = 0.05  # of the standard deviation of the rewards: values that moved less have learnt nothing
-TRODDEN = 1.0  # the sum of the steps of an average entry; with more than that, values that stay equal are a finding
+ENOUGH_PATH = (
+    1.0  # the sum of the step sizes of an average entry: above it, values that stay equal are learnt to be equal
+)
 LEAST_PATH = 3e-3  # how far a weight of a network can have moved; weights begin at about 0.1
 
 
@@ -37,21 +39,21 @@ class Finding:
     """One thing that is probably wrong."""
 
     name: str
-    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "untried", "replay", "loss",
+    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "unvisited", "replay", "loss",
     "divergence" or "small steps"."""
     sentence: str
-    """What was expected, what came, and what to change."""
+    """What was expected, what was got, and what to change."""
 
     def __str__(self) -> str:
         return self.sentence
 
 
 class FindingWarning(UserWarning):
-    """An estimate that contradicts experience; `agent.check()` tells more."""
+    """An estimate that contradicts experience; `agent.check()` lists all of them."""
 
 
 class Trace:
-    """The level and the spread of the values, and the last loss, now and then in the life of an agent. It is not saved."""
+    """The level and the spread of the values, and the last loss, at some steps in the life of an agent. It is not saved."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, float, float, float]] = []
@@ -59,7 +61,7 @@ class Trace:
         self._calls = 0
 
     def look(self, agent: Agent) -> None:
-        """Take a look; when too many are kept, every second one is dropped."""
+        """Keep one row; when there are too many, every second one is dropped."""
         self._calls += 1
         if self._calls % self._every:
             return
@@ -123,7 +125,7 @@ def _small_steps(agent: Agent) -> Iterator[Finding]:
     entries = max((values[0] != first).sum() / (width * together), 1.0)
     path = agent._run.schedule.value_scale * together * agent.steps / entries
     moved = together * float(np.abs(values[0] - first).max(initial=0.0))
-    if path < TRODDEN and moved < STILL * spread:
+    if path < ENOUGH_PATH and moved < STILL * spread:
         yield Finding(
             "small steps",
             f"In {agent.steps:,} steps no value has moved by more than {moved:.2g}, {moved / spread:.1%} of the spread of the "
@@ -147,11 +149,11 @@ def _average(agent: Agent) -> Iterator[Finding]:
     rewards = agent.reward_distribution
     apart = agent.average_reward - rewards.mean
     config, rates = agent.config, agent.history.reward_rate
-    improved = float(np.ptp(rates)) if len(rates) else 0.0  # an agent that has come far need not be exact yet
-    usual = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error) + _cost_of_exploring(
+    improved = float(np.ptp(rates)) if len(rates) else 0.0  # an agent that has improved much need not be exact yet
+    tolerated = max(APART * rewards.std, IMPROVED * improved, ERRORS * rewards.mean_error) + _cost_of_exploring(
         agent, rewards.std
     )
-    if abs(apart) <= usual + WANDERINGS * _wandering(agent, rewards.std):
+    if abs(apart) <= tolerated + FLUCTUATIONS * _fluctuation(agent, rewards.std):
         return
     if config.rule_row.has_reward_quantiles and not (getattr(config, "average_step_size", None) or config.offset_ratio):
         advice = (
@@ -180,7 +182,7 @@ def _quantiles(agent: Agent) -> Iterator[Finding]:
     goal = float(rewards._quantiles(tau[worst : worst + 1])[0])
     step = _theta_step(agent)
     needed = abs(goal - float(theta[worst])) / max(step * float(away[worst]), 1e-300)
-    if needed < 0.1 * agent.steps:  # it is on its way and soon there
+    if needed < 0.1 * agent.steps:  # it arrives soon
         return
     yield Finding(
         "quantiles",
@@ -201,8 +203,8 @@ def _drift(agent: Agent) -> Iterator[Finding]:
     if steady and abs(moved) > DRIFT * max(size, _spread(agent)):
         yield Finding(
             "drift",
-            f"The mean of all values moved from {before[0]:.4g} to {now[-1]:.4g} in the last half of the steps, and goes on: the "
-            "average that is subtracted is not the one that is earned. Set offset_ratio=0.1 (d2, d3), or use preset='steady'.",
+            f"The mean of all values moved from {before[0]:.4g} to {now[-1]:.4g} in the last half of the steps, and still moves: "
+            "the average that is subtracted is not the one that is earned. Set offset_ratio=0.1 (d2, d3), or use preset='steady'.",
         )
 
 
@@ -218,20 +220,20 @@ def _returns(agent: Agent) -> Iterator[Finding]:
         )
 
 
-def _untried(agent: Agent) -> Iterator[Finding]:
+def _unvisited(agent: Agent) -> Iterator[Finding]:
     visits = getattr(agent, "visits", None)
     if visits is None or visits.ndim != 2:
         return
-    untried, met = visits == 0, visits.sum(axis=1) > 0
+    unvisited, met = visits == 0, visits.sum(axis=1) > 0
     if agent.mdp is not None and agent.mdp.allowed is not None:
-        untried &= agent.mdp.allowed
-    lacking = met & untried.any(axis=1)
+        unvisited &= agent.mdp.allowed
+    lacking = met & unvisited.any(axis=1)
     missing, often = int(lacking.sum()), visits[lacking].sum(axis=1)
     if missing and often.max(initial=0) > 100 * visits.shape[1]:
         yield Finding(
-            "untried",
+            "unvisited",
             f"In {missing:,} of {int(met.sum()):,} states that were met, one of them {int(often.max()):,} times, an action was "
-            f"never tried, so its value is a guess. Explore more, with a larger epsilon, or learn longer.",
+            f"never taken, so its value is not known. Explore more, with a larger epsilon, or learn longer.",
         )
 
 
@@ -261,7 +263,7 @@ def _loss(agent: Agent) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[Any], Iterator[Finding]], ...] = (
-    _divergence, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _untried, _replay, _loss,
+    _divergence, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _unvisited, _replay, _loss,
 )  # fmt: skip
 
 
@@ -272,9 +274,9 @@ def _theta_step(agent: Agent) -> float:
     return step * math.sqrt(agent._rewards.units[REWARD]) if agent.config.scale_free else step
 
 
-def _wandering(agent: Agent, std: float) -> float:
-    """How far R̄ wanders about its place with the step of now, roughly: √(step · spread / 2) for quantiles, whose moves have the
-    size of the step, and √(step / 2) · spread for a mean."""
+def _fluctuation(agent: Agent, std: float) -> float:
+    """The standard deviation of R̄ about its limit with the current step, roughly: √(step · spread / 2) for quantiles, whose moves
+    have the size of the step, and √(step / 2) · spread for a mean."""
     if getattr(agent.config, "average_step_size", None) is not None:
         return 0.0
     step = min(_theta_step(agent), 2.0 * std if agent.config.rule_row.has_reward_quantiles else 2.0)
@@ -292,7 +294,7 @@ def _cost_of_exploring(agent: Agent, std: float) -> float:
 
 
 def _largest_reward(agent: Agent) -> float:
-    """The size of the largest reward, as far as it is known: of late, and on average in a window of the past."""
+    """The size of the largest reward, as far as it is known: recent ones, and averages in windows of the past."""
     units, rates = agent._rewards.units, agent.history.reward_rate
     recent = float(np.abs(agent.reward_distribution.means).max())
     return max(recent, float(np.abs(rates).max(initial=0.0)), float(abs(units[MEAN]) + units[REWARD + 1]))
@@ -307,7 +309,7 @@ def _largest(agent: Agent) -> float:
 
 
 def _spread(agent: Agent) -> float:
-    """The range of the rewards that were earned recently, without the rarest thousandth on each side."""
+    """The range of the recent rewards, without the rarest thousandth on each side."""
     rewards = agent.reward_distribution
     places = np.sort(rewards.means)
     weights = np.cumsum(rewards.weights[np.argsort(rewards.means)])

@@ -1,4 +1,4 @@
-"""What agents return of themselves: what was earned in a budget of steps, and the estimates at one step."""
+"""What agents return: the rewards of an evaluation, and the estimates at one step."""
 
 from __future__ import annotations
 

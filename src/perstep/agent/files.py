@@ -75,7 +75,7 @@ def _refuse_unreadable(agent: Agent, arrays: storage.Arrays) -> None:
 
 
 def load(path: str | os.PathLike[str], env: World | None = None, *, budget: float = BUDGET) -> Agent:
-    """The agent that was saved in a file, ready to go on where it was.
+    """The agent that was saved in a file, ready to continue where it was.
 
     `env`: its world, where the file alone cannot give it. `budget`: how many bytes of memory the agent and its world may take
     beyond the size of the file. No code in the file is ever run.
@@ -124,7 +124,7 @@ def load_checkpoint(path: Path, env: World, check: Callable[[Path], None] = lamb
         except storage.BadFile:
             raise error from None
         warnings.warn(
-            f"{error} The run goes on from the checkpoint before it, at step {agent.steps:,}: {before}", stacklevel=3
+            f"{error} The run resumes from the checkpoint before it, at step {agent.steps:,}: {before}", stacklevel=3
         )
         return agent
 

@@ -56,7 +56,7 @@ class StatesAgent(Agent):
         return self._actions.count
 
     def policy(self, deterministic: bool = False) -> Floats:
-        """Probabilities of the actions in every state, (S, A), as the agent behaves with the ε of now; with `deterministic`,
+        """Probabilities of the actions in every state, (S, A), as the agent behaves with the current ε; with `deterministic`,
         without chance."""
         if not isinstance(deterministic, bool | np.bool_):
             raise TypeError(

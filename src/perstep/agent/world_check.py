@@ -46,7 +46,7 @@ class WorldCheck(list[Finding]):
 
 
 def check_world(env: Any, num_steps: int = 1000, seed: int = 0) -> WorldCheck:
-    """Try a world (an environment, its id or a FiniteMDP) for some random steps, and say what is wrong with it.
+    """Take some random steps in a world (an environment, its id or a FiniteMDP), and say what is wrong with it.
 
     It looks at spaces, rewards, seeds and ends, and at whether the state can be saved and restored to the bit. For a
     finite world it also tells whether it communicates, and how long it takes to get around. For a vector environment it looks

@@ -339,7 +339,7 @@ def sweep(words: list[str]) -> int:
 
 
 def _trials(flags: SweepFlags) -> int | None:
-    """How many configurations to try; None without a search."""
+    """How many configurations to run; None without a search."""
     if flags.search is None:
         if flags.trials is not None:
             raise ValueError("--trials is the length of a search. Give --search optuna as well.")

@@ -75,7 +75,7 @@ class SweepFlags(StudyFlags):
     search: Literal["optuna"] | None = None
     """Let Optuna choose which configurations to run, instead of running all of them. All that ran before counts."""
     trials: int | None = None
-    """With --search: how many configurations to try; by default 30. To go on later, give more."""
+    """With --search: how many configurations to run; by default 30. To continue a search later, give more."""
 
 
 @dataclass(frozen=True, kw_only=True)

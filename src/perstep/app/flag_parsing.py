@@ -15,7 +15,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from perstep.inputs.synonyms import HABITS
+from perstep.inputs.synonyms import SYNONYMS
 from perstep.numerics.schedules import Decay
 
 Flags = TypeVar("Flags")
@@ -30,7 +30,7 @@ def parsed(
     for word in words:
         flag = word.partition("=")[0].replace("_", "-")
         if flag.startswith("--") and flag not in known and flag.replace("--no-", "--") not in known:
-            elsewhere = HABITS.get(flag[2:].replace("-", "_"), "").replace("_", "-")
+            elsewhere = SYNONYMS.get(flag[2:].replace("-", "_"), "").replace("_", "-")
             meant = f" It is called --{elsewhere} here." if f"--{elsewhere}" in known else nearest(flag, known)
             raise ValueError(f"{command} has no flag {flag}.{meant} See {command} --help.")
     said = io.StringIO()

@@ -58,7 +58,7 @@ class RunStatus(NamedTuple):
     loss: float = math.nan
     """Loss of the last minibatch of a deep agent; NaN for others."""
     earned_reward: float = math.nan
-    """Mean reward per step of late; NaN before the first step."""
+    """Mean of the recent rewards; NaN before the first step."""
     findings: tuple[str, ...] = ()
     """What is probably wrong, in sentences."""
 
@@ -198,7 +198,7 @@ class PanelView(RunView):
         )  # fmt: skip
         if row := _exploration_and_episodes(status):
             numbers.add_row(*row)
-        numbers.add_row("", "", "[dim]earned of late[/]", _number(status.earned_reward))
+        numbers.add_row("", "", "[dim]recent reward[/]", _number(status.earned_reward))
         bar = Padding(
             ProgressBar(total=self.total, completed=status.step), 0
         )  # with padding, the bar ends with a line break
@@ -265,7 +265,7 @@ def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
     truth = exact.get("quantiles")
     rows = [("average reward (R̄)", f"{status.average_reward:.6g}", _number(exact.get("average_reward", math.nan)))]
     if math.isfinite(status.earned_reward):
-        rows.append(("earned per step, of late", f"{status.earned_reward:.6g}", ""))
+        rows.append(("recent reward per step", f"{status.earned_reward:.6g}", ""))
     if math.isfinite(status.reward_rate):
         rows.append((f"reward rate, last {si(status.window)} steps", f"{status.reward_rate:.6g}", ""))
     if status.episodes:

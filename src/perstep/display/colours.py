@@ -1,4 +1,4 @@
-"""The colours of all figures (Okabe and Ito 2008): colour-blind readers can tell them apart, in print too."""
+"""The colours of all figures (Okabe and Ito 2008): distinct for colour-blind readers, in print too."""
 
 from __future__ import annotations
 

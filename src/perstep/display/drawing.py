@@ -1,4 +1,4 @@
-"""Plots without pyplot: the common style, and figures with panels. Here and not in `figures`, so that a result can plot itself."""
+"""Plots without pyplot: the common style, and figures with panels, also for results that plot themselves."""
 
 from __future__ import annotations
 

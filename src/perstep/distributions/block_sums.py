@@ -1,7 +1,7 @@
 """Sums of consecutive rewards in blocks of 1, 2, 4, 8, … steps, and how far they vary: forecasts without values (ours).
 
-δ also contains the error of the values, which can be larger than what is random in the world. So the sums themselves are watched,
-as the agent behaves of late.
+δ also contains the error of the values, which can be larger than what is random in the world. So the recent sums themselves are
+measured.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def new_block_sums(*, changing: bool = False) -> BlockSums:
 
 
 def no_block_sums() -> BlockSums:
-    """Sums that nobody watches take no time."""
+    """No sums are kept: they take no time."""
     return BlockSums(np.zeros((2, 4, 0)), np.zeros(2, np.int64))
 
 

@@ -44,7 +44,7 @@ class Record(NamedTuple):
     reward_quantiles: NDArray[np.float64]  # (rows, m): θ at the end of the window
     returns: NDArray[np.float64]  # (rows,): sum of the returns of the episodes that ended in the window
     episodes: NDArray[np.float64]  # (rows,): number of those episodes
-    sketch: Sketch  # of the rewards of late
+    sketch: Sketch  # of the recent rewards
     block_sums: BlockSums  # of consecutive rewards
 
 
@@ -147,8 +147,8 @@ class History:
         return total / self.lifetime_steps if self.lifetime_steps else math.nan
 
     def regret(self, optimum: float | None = None) -> float:
-        """What was lost over the whole life beside earning `optimum` at every step; in a finite world that is known, beside the
-        best policy if no optimum is given."""
+        """The regret of the whole life: the number of steps times `optimum`, minus the sum of the rewards. In a finite world that
+        is known, the optimum need not be given."""
         if optimum is None:
             if self._optimum is None:
                 raise ValueError("The optimum of this world is not known. Give it: history.regret(optimum).")

@@ -1,5 +1,4 @@
-"""The steps of an evaluation: in stretches, so that it can be interrupted, and which rewards are kept, in a memory that does not
-grow with them."""
+"""The steps of an evaluation, in stretches between which it can be interrupted, and a sample of its rewards of a fixed size."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Sketch(NamedTuple):
     # merged in the current table, last step and steps left of the epoch when rewards were merged last, limit
     values: NDArray[np.float64]  # both tables, each sorted; then room for merging
     counts: NDArray[np.int64]  # likewise
-    waiting: NDArray[np.float64]  # (WAITING,): in the order in which they came
+    waiting: NDArray[np.float64]  # (WAITING,): in the order in which they were earned
     room: NDArray[np.float64]  # (WAITING + BUCKETS,): what is to be merged, in order; sums of the buckets
     words: NDArray[
         np.int64
@@ -329,7 +329,7 @@ def kept(sketch: Sketch) -> Kept:
 
 
 def atoms(sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The distinct rewards of late, in order, and how often each came: those of the current epoch, and also those of the epoch
+    """The distinct recent rewards, in order, and how often each was earned: those of the current epoch, and also those of the epoch
     before while it has more steps."""
     if not sketch.cursor.size:
         return np.zeros(0), np.zeros(0, np.int64)

@@ -40,7 +40,7 @@ FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasatt
 
 
 class BadFile(ValueError):
-    """A file whose content is not what its name or its place promises."""
+    """A file whose content is not what its name or its place says."""
 
 
 class DiskFull(OSError):

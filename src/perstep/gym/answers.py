@@ -1,4 +1,4 @@
-"""What a world must answer: five values for a step, two for a reset. The habits of old gym are named."""
+"""What a world must answer: five values for a step, two for a reset. The interface of old gym is recognised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 @final
 class WholeAnswers(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """The same world, which refuses other answers before a wrapper of Gymnasium stumbles over them."""
+    """The same world; a wrong answer is refused before a wrapper of Gymnasium fails on it."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         RecordConstructorArgs.__init__(self)

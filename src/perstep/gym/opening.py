@@ -42,7 +42,7 @@ RESETS = 4  # purpose of the generators that give the seeds of resets after a lo
 BYTES_OF_A_SETTING = (
     4000  # memory of a world per character of its settings, at most about: FrozenLake's map has a state for each
 )
-FRESH = "from a fresh reset"  # how a world goes on if its state is not known
+FRESH = "from a fresh reset"  # how a world continues if its state is not known
 TRUSTED = (
     "perstep.",
     "gymnasium.envs.",
@@ -51,7 +51,7 @@ TRUSTED = (
 
 @dataclass(frozen=True)
 class Absent:
-    """The world of a saved agent that cannot be made here: the agent can answer what it has learnt, but not go on."""
+    """The world of a saved agent that cannot be made here: the agent can answer what it has learnt, but not learn."""
 
     name: str
     spaces: dict[str, Any]
@@ -59,7 +59,7 @@ class Absent:
     """The space of observations that are made vectors."""
 
     def error(self) -> RuntimeError:
-        """The error for an attempt to go on."""
+        """The error for an attempt to learn."""
         return RuntimeError(
             f"This agent was saved in {self.name}, which cannot be made from the file alone. "
             "Make the world and give it: perstep.load(path, env=env)."
@@ -336,7 +336,7 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
 
 
 def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
-    """Put a world back where it was when it was described. If that is not known, or the world is another one, it goes on from
+    """Put a world back where it was when it was described. If that is not known, or the world is another one, it continues from
     a fresh reset."""
     if world.adaptive_cost is not None and "reset_cost" in about:
         only, cost = about["reset_cost"]
@@ -355,7 +355,7 @@ def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
 
 
 def start_anew(worlds: Iterable[Any], about: dict[str, Any], steps: int) -> None:
-    """Give the worlds of a loaded agent that go on from a fresh reset a new seed, so that they do not repeat the first episodes."""
+    """New seeds for worlds of a loaded agent that continue from a fresh reset, so that they do not repeat the first episodes."""
     lost = about.get("resumes") == FRESH or "state" in about or about.get("kind") == "mdp"
     for world in worlds:
         if not steps or not lost or getattr(world, "point", None) is not None:
@@ -367,10 +367,10 @@ def start_anew(worlds: Iterable[Any], about: dict[str, Any], steps: int) -> None
 
 
 def say_of_reset(about: dict[str, Any]) -> None:
-    """Warn the caller of `load` if the world goes on from a fresh reset."""
+    """Warn the caller of `load` if the world continues from a fresh reset."""
     if about.get("resumes") == FRESH:
         warnings.warn(
-            f"The state of {about.get('name')} could not be saved, so the agent goes on from a fresh reset of the world. "
+            f"The state of {about.get('name')} could not be saved, so the agent continues from a fresh reset of the world. "
             "Everything that it has learnt is there.",
             stacklevel=4,
         )

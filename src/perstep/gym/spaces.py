@@ -152,7 +152,7 @@ def discrete_actions(space: Any, agent: str) -> Numbering:
             f"{agent} chooses among numbered actions, but this world has {space}. Offer a few of them by number: "
             "gymnasium.wrappers.DiscretizeAction(env, bins=5)."
         )
-    number = "" if found is None else f", which are {found.count:,} actions; at most {MOST_ACTIONS:,} are tried"
+    number = "" if found is None else f", which are {found.count:,} actions; at most {MOST_ACTIONS:,} are supported"
     raise TypeError(
         f"{agent} chooses among numbered actions, but this world has {space}{number}. Offer a few of them by number, with a "
         "gymnasium.ActionWrapper whose action_space is Discrete."

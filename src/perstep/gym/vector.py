@@ -36,7 +36,7 @@ class Transition(NamedTuple):
     masked: bool
     """Whether the value of S′ counts as 0."""
     resume: Any
-    """Where the environment goes on: `next_point` itself, unless the episode was truncated."""
+    """Where the environment continues: `next_point` itself, unless the episode was truncated."""
 
     @property
     def ends(self) -> bool:
@@ -115,7 +115,7 @@ class VectorWorld:
                         hooks.note_end(episode_return)
                     hooks.learn_from(transition)
                     learnt += 1
-        except BaseException:  # some environments have moved on and the agent has not: all go on from a reset
+        except BaseException:  # some environments have moved on and the agent has not: all continue from a reset
             self.points = None
             raise
 
@@ -123,7 +123,7 @@ class VectorWorld:
         self, read: Callable[[Any], NDArray[Any]], act: Callable[[NDArray[Any]], NDArray[np.int64]], num_steps: int,
         seed: int | None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
-        """Take a budget of steps without learning; learning then goes on from a fresh reset. Returns all rewards, reset costs
+        """Take a budget of steps without learning; learning then continues from a fresh reset. Returns all rewards, reset costs
         subtracted, and the returns of the episodes that ended."""
         claim(8 * num_steps, f"an evaluation of {num_steps:,} steps", "Choose fewer steps.")
         rewards, returns = np.zeros(num_steps), []
@@ -141,7 +141,7 @@ class VectorWorld:
                         returns.append(episode_return)
                 assert self.points is not None
                 points = self.points
-        finally:  # whatever happens above, learning goes on from a reset
+        finally:  # whatever happens above, learning continues from a reset
             self.points = None
         return rewards, np.array(returns)
 
@@ -186,13 +186,13 @@ class VectorWorld:
         return self._complete_now(outcome, last)
 
     def _complete_now(self, outcome: Outcome, last: NDArray[Any]) -> Iterator[Transition]:
-        """SAME_STEP and DISABLED: the environments go on at `outcome.points`; the step led to `last`."""
+        """SAME_STEP and DISABLED: the environments continue at `outcome.points`; the step led to `last`."""
         for env, resume in enumerate(outcome.points):
             cut = outcome.truncated[env] and not outcome.terminated[env]
             yield self._transition(outcome, env, last[env] if cut else resume, resume)
 
     def _complete_late(self, outcome: Outcome) -> Iterator[Transition]:
-        """NEXT_STEP: the step after an end is an extra one; its observation is where the last transition goes on."""
+        """NEXT_STEP: the step after an end is an extra one; its observation is the next state of the last transition."""
         was_over, self._over = self._over, outcome.terminated | outcome.truncated
         for env, point in enumerate(outcome.points):
             if was_over[env]:

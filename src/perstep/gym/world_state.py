@@ -86,7 +86,7 @@ def _restored(value: Any) -> Any:
 def _refuse_other_kind(layer: Any, name: str, value: Any) -> None:
     """Refuse a state on which the next step of the world would fail. `layer` has just been reset: its own value is an example."""
     now = getattr(layer, name, None)
-    if isinstance(now, np.ndarray):  # some worlds go on with a tuple
+    if isinstance(now, np.ndarray):  # some worlds replace the array by a tuple
         numbers = isinstance(value, tuple | np.ndarray) and np.shape(value) == now.shape
         same = numbers and bool(np.isfinite(np.asarray(value, np.float64)).all())
     elif isinstance(now, tuple):

@@ -47,7 +47,7 @@ class Teleport(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 @final
 class FollowPolicy(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The world under a given policy: one action is left, "go on". An agent in it predicts instead of choosing.
+    """The world under a given policy: one action is left, "continue". An agent in it predicts instead of choosing.
 
     `policy`: a function of the observation that returns an action, or the probabilities of all actions if these are `Discrete`; or
     an agent. Chances are drawn from the generator of the world. So tiles and networks estimate the values, the average reward and
@@ -74,7 +74,7 @@ class FollowPolicy(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         self.action_space = gymnasium.spaces.Discrete(1)
         self.observation: Any = None
-        """The last one: what the policy sees next."""
+        """The last observation, which the policy sees next."""
 
     @property
     def spec(self) -> Any:  # type: ignore[override]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-HABITS: Mapping[str, str] = {
+SYNONYMS: Mapping[str, str] = {
     "gamma": "discount",
     "learning_rate": "step_size",
     "lr": "step_size",
@@ -39,7 +39,7 @@ HABITS: Mapping[str, str] = {
     "progress_bar": "It is called progress: learn(100_000, progress=True).",
     "log_interval": "agent.history has the averages of every window, whatever is shown.",
     "tb_log_name": "Give callback=perstep.TensorBoardCallback(folder) to learn.",
-    "reset_num_timesteps": "learn always goes on; make a new agent to begin again.",
+    "reset_num_timesteps": "learn always continues; make a new agent to begin again.",
     "eval_freq": "Give callback=perstep.EvalCallback(eval_freq=10_000).",
     "n_eval_episodes": "A task that never ends has no episodes: num_steps is the length of an evaluation, "
     "whose episode_returns are those that ended.",
@@ -83,12 +83,12 @@ HABITS: Mapping[str, str] = {
 
 def class_hint(name: str) -> str:
     """What to use instead of an algorithm of another library, in whichever letters it is written; empty for other names."""
-    return HABITS.get(str(name).upper().replace("-", "").replace("_", ""), "")
+    return SYNONYMS.get(str(name).upper().replace("-", "").replace("_", ""), "")
 
 
 def instead_of(name: str, known: Container[str] = ()) -> str:
     """A sentence about a name of another library; empty if it means nothing here, or something that is not among these names."""
-    ours = HABITS.get(name, "")
+    ours = SYNONYMS.get(name, "")
     if not ours.isidentifier():
         return ours
     return f"It is called {ours!r} here." if ours in known else ""

@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 
 DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
 THIN_UP_TO = (
-    2.5  # bandwidth / √states; a plane has 1. Above, a factorisation has very many entries, and GMRES is tried first
+    2.5  # bandwidth / √states; a plane has 1. Above, a factorisation has very many entries, and GMRES is used first
 )
 GRID_UP_TO = (
     30.0  # the same; up to here an incomplete factorisation helps GMRES. Above, chains usually mix fast without
@@ -239,7 +239,7 @@ def strongly_connected(matrix: csr_array, num_actions: int) -> bool:
     return int(number) == 1
 
 
-def returns_under_every_policy(matrix: csr_array, num_actions: int, initial: Floats, tries: int = 20) -> int | None:
+def returns_under_every_policy(matrix: csr_array, num_actions: int, initial: Floats, targets: int = 20) -> int | None:
     """A state that every policy reaches from every state; then every policy has one closed class. None if none was found.
 
     It is looked for among the likely first states and those that random actions visit often.
@@ -249,10 +249,8 @@ def returns_under_every_policy(matrix: csr_array, num_actions: int, initial: Flo
     backwards = any_action(matrix, num_actions).T.tocsr()
     for _ in range(200):
         share = 0.5 * (share + backwards @ share)
-    for target in dict.fromkeys([*np.argsort(-initial)[:tries].tolist(), *np.argsort(-share)[:tries].tolist()]):
-        avoids = (
-            np.arange(num_states) != target
-        )  # the states from which some policy stays away for ever; too many at first
+    for target in dict.fromkeys([*np.argsort(-initial)[:targets].tolist(), *np.argsort(-share)[:targets].tolist()]):
+        avoids = np.arange(num_states) != target  # states from which some policy never reaches it; shrinks to these
         while True:
             stays = (matrix @ (~avoids).astype(np.float64) == 0.0).reshape(num_states, num_actions).any(axis=1)
             fewer = avoids & stays

@@ -386,7 +386,7 @@ class FiniteMDP:
             return self._in_this_world(risk.solve(self.outcomes, self.initial, risk_level, tolerance))
 
     def frontier(self, risk_levels: Sequence[float] | Floats = risk.LEVELS) -> Frontier:
-        """The best policy at each risk level, from the few worst steps to the mean, and what its care costs in the mean."""
+        """The best policy at each risk level, from the few worst steps to the mean, with its CVaR and its average reward."""
         levels = [number("risk_levels", level, 0.0, 1.0, above=True) for level in np.atleast_1d(risk_levels).tolist()]
         if not levels:
             raise ValueError("A frontier needs at least one risk level, such as [0.1, 0.5, 1.0], got none.")
@@ -395,15 +395,15 @@ class FiniteMDP:
         return changed(frontier, solutions=tuple(map(self._in_this_world, frontier.solutions)))
 
     def _in_this_world(self, solution: Solution) -> Solution:
-        """The solution with a policy that takes an action which is allowed, where it takes one that only does the same."""
+        """The solution with a policy of allowed actions. An action that is not allowed does what the first allowed one does."""
         actions = solution.policy
         if self.allowed is not None:
             actions = self.only_allowed(np.eye(self.num_actions)[actions]).argmax(axis=1)
         return changed(solution, policy=self.names.marked(actions))
 
     def only_allowed(self, chances: Floats, states: Any = slice(None)) -> Floats:
-        """Probabilities of actions (…, A) in some states without those that a state does not have: what they do, the first allowed
-        one does."""
+        """Probabilities of allowed actions (…, A) in some states: the probability of all others is added to the first allowed one,
+        which does the same."""
         if self.allowed is None:
             return chances
         has = self.allowed[states]

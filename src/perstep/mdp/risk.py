@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Risk levels of a frontier, if none are given."""
 PROVABLE = 1e-12  # relative to the rewards over τ; a narrower interval than this is not aimed at
-MOST_INTERVALS = 20_000  # of y; then the proof ends as it is, and the interval says how far it came
+MOST_INTERVALS = 20_000  # of y; then the proof ends as it is, and the interval shows what was reached
 NARROWEST = 1e-13  # relative to the range of y; a narrower interval is not divided
 MEAN_WEIGHT = 1e-6  # of the mean beside CVaR: among policies that are equal in CVaR, the one with the larger mean
 

@@ -149,7 +149,7 @@ def smooth_pulls(
     count = targets.shape[0]
     inverse, share = 1.0 / scale, 1.0 / count
     sort_between_infinities(targets, ordered)
-    low = 0.5 * (ordered[2] - ordered[1])  # the scale of the tail whose density goes on from the outermost interval
+    low = 0.5 * (ordered[2] - ordered[1])  # the scale of the tail whose density continues from the outermost interval
     high = 0.5 * (ordered[count] - ordered[count - 1])
     below = 0
     for j in range(estimates.shape[0]):

@@ -1,4 +1,4 @@
-"""The Planner: an agent that counts what it sees, plans in the model of it, and knows what it does not know."""
+"""The Planner: an agent that counts what it sees, plans in the model of it, and gives intervals for what it does not know."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from perstep.mdp.sampler import start
 from perstep.mdp.solving import NotCommunicating, Solution
 from perstep.numerics.compiled import announce
 from perstep.planning import life
-from perstep.planning.beliefs import GAIN, KNOWN, NEWS_OF_LATE, THRESHOLD, TRIED, new_draw, new_experience
+from perstep.planning.beliefs import GAIN, KNOWN, RECENT_NEW_STATES, THRESHOLD, VISITED, new_draw, new_experience
 from perstep.planning.counts import NONE, PER_ATOM, PER_ENTRY, Counts, has_room, new_counts, with_room
 from perstep.planning.known import Possibility, owners, possibilities, world_as_learnt
 from perstep.planning.plan import FRESH, new_plan
@@ -47,10 +47,10 @@ FEWEST_POSSIBILITIES = 10
 SMALL = 1_000  # states, of which `repr` says what is likely: it takes seconds for more
 EXPLORING_POLICY = 1e-6  # chance of a random action, where a policy alone has several closed classes
 ONE_ERROR = (0.159, 0.841)  # levels one standard error from the middle of a normal distribution
-THIN = 10.0  # tries of an action that the policy takes
+THIN = 10.0  # visits of an action that the policy takes
 NOTABLE = 0.05  # in this share of the steps or more
 ERRORS = 5.0  # standard errors between what the model says and what was earned
-SMALLEST_COUNT = 1e-290  # what fades goes on to 0, and is no longer exact before that
+SMALLEST_COUNT = 1e-290  # counts that fade reach 0, and are not exact below this
 ROUNDING = 1e-12  # of sums of rewards
 COUNT_ROUNDING = 1e-6  # of sums of counts that fade
 RISK_GROWTH = 2.0  # with a risk level, the exact solver chooses the threshold anew when the life has grown so much
@@ -80,21 +80,21 @@ class Knowledge:
 
 @final
 class Planner(StatesAgent):
-    """Control in finite worlds, for the best earnings: counts what it sees, plans in the model of it, and explores by what it does
-    not know (posterior sampling with an unseen part; docs/learners/planner.md).
+    """Control in finite worlds, for the best earnings: counts what it sees, plans in the model of it, and explores by
+    posterior sampling, with a part for what is unseen ( docs/learners/planner.md).
 
     `planner.mdp` is the world as learnt, a `FiniteMDP`: solve, evaluate, forecast and frontier work on it.
     """
 
     Config = PlannerConfig
     config: Any
-    _mind: Any  # counts, experience, draw and plan
+    _learnt: Any  # counts, experience, draw and plan
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, PlannerConfig.of(settings))
         pairs = self.num_states * self.num_actions
         counts = new_counts(pairs)
-        self._mind = (
+        self._learnt = (
             counts,
             new_experience(self.num_states, pairs),
             new_draw(pairs, counts.follower.size),
@@ -109,8 +109,8 @@ class Planner(StatesAgent):
 
     @property
     def visits(self) -> Floats:
-        """How often each action was tried in each state, (S, A); fading, with a memory."""
-        return np.array(self._mind[0].tries.reshape(self.num_states, self.num_actions))
+        """How often each action was taken in each state, (S, A); fading, with a memory."""
+        return np.array(self._learnt[0].visits.reshape(self.num_states, self.num_actions))
 
     @property
     def _knowledge(self) -> Knowledge:
@@ -121,7 +121,7 @@ class Planner(StatesAgent):
         return self._known[1]
 
     def _conclude(self) -> Knowledge:
-        counts, experience, _, plan = self._mind
+        counts, experience, _, plan = self._learnt
         state = self._state_now
         mdp = world_as_learnt(counts, experience, state, self._real_mdp, f"{self.world_name}, as learnt")
         solution: Solution | None = None
@@ -130,21 +130,21 @@ class Planner(StatesAgent):
             solution = mdp.solve(risk_level=self.config.risk_level)
             policy = np.asarray(solution.policy)
         except (NotCommunicating, NotUnichain):
-            pass  # too little was seen: then the policy is that of the present plan
-        policy = self._tried(policy)
+            pass  # too little was seen: then the policy is that of the current plan
+        policy = self._visited(policy)
         try:
             evaluation = mdp.evaluate(one_hot(np.eye(self.num_actions)[policy]), start=mdp.initial)
         except NotUnichain:
             evaluation = mdp.evaluate(np.eye(self.num_actions)[policy], epsilon=EXPLORING_POLICY, start=mdp.initial)
         return Knowledge(mdp, policy, solution, evaluation, (counts, experience), state, self.config.seed)
 
-    def _tried(self, policy: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The policy with actions that were tried, where any was. In a state that was never left, the action that is taken in most
-        of the others: nothing else is known there."""
-        tried = self._mind[0].newest.reshape(self.num_states, -1) != NONE
-        left = tried.any(axis=1)
-        is_tried = np.take_along_axis(tried, policy[:, None], axis=1)[:, 0]
-        chosen = np.where(is_tried, policy, tried.argmax(axis=1))
+    def _visited(self, policy: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The policy with actions that were taken before, where any was. In a state that was never left, the action that is taken
+        in most of the others: nothing else is known there."""
+        visited = self._learnt[0].newest.reshape(self.num_states, -1) != NONE
+        left = visited.any(axis=1)
+        is_visited = np.take_along_axis(visited, policy[:, None], axis=1)[:, 0]
+        chosen = np.where(is_visited, policy, visited.argmax(axis=1))
         return np.where(left, chosen, np.bincount(chosen[left], minlength=self.num_actions).argmax())
 
     @property
@@ -157,7 +157,7 @@ class Planner(StatesAgent):
     def mdp(self) -> FiniteMDP:
         """The world as learnt, with the states of the real one: what was seen, as often as it was seen.
 
-        An action that was never tried does what one that was tried does; a state that was never left leads to the first one.
+        An action that was never taken does what one that was taken does; a state that was never left leads to the first one.
         """
         return self._knowledge.mdp
 
@@ -168,7 +168,7 @@ class Planner(StatesAgent):
 
     def average_reward_interval(self, level: float = 0.9) -> tuple[float, float]:
         """The average reward of the best policy lies in this interval with probability `level`, given all that was seen, and with
-        what was not seen as it is believed to be."""
+        the posterior of what was not seen."""
         level = number("level", level, 0.0, 1.0, above=True)
         gains = [one.gain for one in self._knowledge.possibilities]
         low, high = np.quantile(gains, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
@@ -196,12 +196,12 @@ class Planner(StatesAgent):
         return Distribution(found.weights, found.means, source=f"of the world as learnt in {self.steps:,} steps")
 
     def policy(self, deterministic: bool = False) -> Floats:
-        """Probabilities of the actions in every state, (S, A): those of the present plan, which also explores; with `deterministic`
+        """Probabilities of the actions in every state, (S, A): those of the current plan, which also explores; with `deterministic`
         the best ones in the world as learnt."""
         return super().policy(deterministic)
 
     def _chances(self, states: Any, deterministic: bool) -> Floats:
-        actions = self._knowledge.policy if deterministic and self.steps else self._mind[3].actions
+        actions = self._knowledge.policy if deterministic and self.steps else self._learnt[3].actions
         rows = np.eye(self.num_actions)[np.maximum(actions[states], 0)]
         if not deterministic:
             rows[np.asarray(actions[states]) == FRESH] = 1.0 / self.num_actions
@@ -213,7 +213,7 @@ class Planner(StatesAgent):
 
     @property
     def all_action_values(self) -> Floats:
-        """Q of all states and actions in the world as learnt, (S, A); NaN for actions that were never tried."""
+        """Q of all states and actions in the world as learnt, (S, A); NaN for actions that were never taken."""
         known = self._knowledge
         values = known.evaluation.action_values if known.solution is None else known.solution.action_values
         return np.where(self.visits > 0.0, values, np.nan)
@@ -240,13 +240,13 @@ class Planner(StatesAgent):
         """What was learnt, one row for each state that was met: its number, its visits, the best action and the values."""
         import polars
 
-        met = np.sort(self._mind[1].order[: self._mind[1].numbers[KNOWN]])
+        met = np.sort(self._learnt[1].order[: self._learnt[1].numbers[KNOWN]])
         values, names = self.all_action_values, self.mdp
         columns: dict[str, Any] = {"state": met}
         if not isinstance(names.states, range):
             shown = labels(names.states)
             columns["name"] = [shown[s] for s in met]
-        columns["visits"] = self._mind[1].entered[met]
+        columns["visits"] = self._learnt[1].entered[met]
         best = self._knowledge.policy[met]
         columns["action"] = names.names.of_actions.column(best)
         return polars.DataFrame(
@@ -258,7 +258,7 @@ class Planner(StatesAgent):
         return [] if self.steps < FEWEST_STEPS else list(self._findings())
 
     def _findings(self) -> Iterator[Finding]:
-        _, experience, _, plan = self._mind
+        _, experience, _, plan = self._learnt
         taken = self.visits[np.arange(self.num_states), np.maximum(plan.actions, 0)]
         share = experience.entered / max(int(experience.entered.sum()), 1)
         thin = taken < THIN
@@ -267,25 +267,27 @@ class Planner(StatesAgent):
             state = int(np.where(thin, share, 0.0).argmax())
             yield Finding(
                 "thin model",
-                f"{share[thin].sum():.0%} of the steps were in {int(thin.sum()):,} states whose planned action was tried fewer "
-                f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} tries): what the planner says of the "
-                "average reward and of the future is a guess there. Learn longer.",
+                f"{share[thin].sum():.0%} of the steps were in {int(thin.sum()):,} states whose planned action was taken fewer "
+                f"than {THIN:g} times, most of them in state {state} ({taken[state]:.0f} times): the average "
+                "reward and forecasts are not reliable there. Learn longer.",
             )
         if self.config.memory is not None or self.config.risk_level < 1.0:
-            return  # it forgets, or it promises something else than rewards
+            return  # it forgets, or its plan is not about the mean of the rewards
         if (counted := self._life.reward_distribution) is None:
             return
-        promised = float(experience.sums[GAIN])
-        if promised - counted.mean > ERRORS * counted.mean_error + APART * counted.std:
+        expected = float(experience.sums[GAIN])
+        if expected - counted.mean > ERRORS * counted.mean_error + APART * counted.std:
             yield Finding(
                 "average",
-                f"The present plan promises {promised:.4g} per step, but the planner earned {counted.mean:.4g} recently: it is "
-                "still exploring, or the world changes. Learn longer, or use preset='changing'.",
+                f"The current plan expects {expected:.4g} per step, but the recent reward is {counted.mean:.4g}: the planner "
+                "still explores, or the world changes. Learn longer, or use preset='changing'.",
             )
 
     def _aim(self) -> None:
         """With a risk level: the reward below which a step is bad, by the exact solver in the world as learnt."""
-        self._mind[1].sums[THRESHOLD] = getattr(self._knowledge.solution, "threshold", self._mind[1].sums[THRESHOLD])
+        self._learnt[1].sums[THRESHOLD] = getattr(
+            self._knowledge.solution, "threshold", self._learnt[1].sums[THRESHOLD]
+        )
         self._aimed_at[0] = self.steps
 
     def _advance(self, num_steps: int) -> None:
@@ -294,15 +296,15 @@ class Planner(StatesAgent):
         while self.steps < end:
             if careful and self.steps >= RISK_GROWTH * max(self._aimed_at[0], FEWEST_STEPS / 10):
                 self._aim()
-            if not has_room(self._mind[0]):
+            if not has_room(self._learnt[0]):
                 self._grow()
             until = min(end, int(RISK_GROWTH * max(self._aimed_at[0], FEWEST_STEPS / 10))) if careful else end
             self._live(max(until - self.steps, 1))
 
     def _grow(self) -> None:
-        counts, experience, draw, plan = self._mind
+        counts, experience, draw, plan = self._learnt
         counts = with_room(counts)
-        self._mind = (
+        self._learnt = (
             counts,
             experience,
             draw._replace(chance=np.zeros(counts.follower.size), follower=np.zeros(counts.follower.size, np.int32)),
@@ -318,7 +320,7 @@ class Planner(StatesAgent):
         announce(life.live)
         self._life.steps += life.live(
             self._real_mdp.world,
-            self._mind,
+            self._learnt,
             self._life.record,
             self._rewards,
             *settings,
@@ -328,7 +330,7 @@ class Planner(StatesAgent):
         )
 
     def _values(self) -> tuple[Floats, ...]:
-        return (self._mind[1].sums,)
+        return (self._learnt[1].sums,)
 
     def _level_of_values(self) -> tuple[float, float]:
         return math.nan, math.nan
@@ -341,7 +343,7 @@ class Planner(StatesAgent):
         return f"earned {self.history.lifetime_reward:.4g} per step" if self.steps else ""
 
     def _arrays(self) -> storage.Arrays:
-        counts, experience, _, plan = self._mind
+        counts, experience, _, plan = self._learnt
         entries, atoms = map(int, counts.size)
         part = counts._replace(
             **{name: getattr(counts, name)[:entries] for name in PER_ENTRY},
@@ -365,7 +367,7 @@ class Planner(StatesAgent):
         pairs = self.num_states * self.num_actions
         entries, atoms = len(arrays["counts.follower"]), len(arrays["counts.reward"])
         counts = new_counts(pairs, entries, atoms)
-        _, experience, _, plan = self._mind
+        _, experience, _, plan = self._learnt
         fill("counts", counts, arrays)
         fill("experience", experience, arrays)
         fill("plan", plan, arrays)
@@ -373,7 +375,7 @@ class Planner(StatesAgent):
         _check_experience(experience, self.num_states, pairs)
         put("place", self._place, arrays)
         put("aimed_at", self._aimed_at, arrays)
-        self._mind = (counts, experience, new_draw(pairs, entries), plan)
+        self._learnt = (counts, experience, new_draw(pairs, entries), plan)
         check_limits(self._arrays(), self._limits())
         self._grow()
         self._known = None
@@ -383,7 +385,7 @@ class Planner(StatesAgent):
         if about.get("kind") == "mdp":
             return
         states, actions = (Numbering.from_json(about["spaces"][name]).count for name in ("states", "actions"))
-        if arrays["counts.tries"].shape != (states * actions,):
+        if arrays["counts.visits"].shape != (states * actions,):
             raise storage.BadFile("The file's counts are not those of its states and actions.")
 
     def __repr__(self) -> str:
@@ -391,7 +393,7 @@ class Planner(StatesAgent):
         reported = f", findings: {', '.join(finding.name for finding in wrong)} (see check())" if wrong else ""
         if self.steps == 0:
             return f"Planner(in {self.world_name}, nothing learnt)"
-        met = int(self._mind[1].numbers[KNOWN])
+        met = int(self._learnt[1].numbers[KNOWN])
         likely = ""
         if met <= SMALL:
             low, high = self.average_reward_interval()
@@ -416,14 +418,14 @@ def _check_counts(counts: Counts, num_states: int) -> None:
         links = np.concatenate([heads, chain])
         if not np.array_equal(np.sort(links[links != NONE]), np.arange(chain.size)):
             raise storage.BadFile(f"The file's chains of {name} meet, or leave some out.")
-    parts = (counts.tries, counts.paid, counts.spread, counts.seen, counts.reward, counts.weight)
+    parts = (counts.visits, counts.paid, counts.spread, counts.seen, counts.reward, counts.weight)
     finite_numbers("counts", *parts)
-    if any((part < 0.0).any() for part in (counts.tries, counts.spread, counts.seen, counts.weight)):
+    if any((part < 0.0).any() for part in (counts.visits, counts.spread, counts.seen, counts.weight)):
         raise storage.BadFile("The file has negative counts.")
     pair_of, entry_of = owners(counts)
     if np.unique(np.stack([pair_of, counts.follower]), axis=1).shape[1] != entries:
         raise storage.BadFile("The file counts the same next state of a pair twice.")
-    for owner, parts_of, whole_of in ((pair_of, counts.seen, counts.tries), (entry_of, counts.weight, counts.seen)):
+    for owner, parts_of, whole_of in ((pair_of, counts.seen, counts.visits), (entry_of, counts.weight, counts.seen)):
         total = np.bincount(owner, parts_of, whole_of.size)
         if not np.allclose(total, whole_of, rtol=COUNT_ROUNDING, atol=SMALLEST_COUNT):
             raise storage.BadFile("The file's counts of parts do not sum to those of the whole.")
@@ -434,15 +436,15 @@ def _check_experience(experience: Any, num_states: int, num_pairs: int) -> None:
     numbers = experience.numbers
     within("numbers", numbers, LONGEST)
     within("known states", numbers[[KNOWN]], num_states + 1)
-    within("tried pairs", numbers[[TRIED]], num_pairs + 1)
-    within("news", numbers[[NEWS_OF_LATE]], num_pairs + 1)
+    within("visited pairs", numbers[[VISITED]], num_pairs + 1)
+    within("new states", numbers[[RECENT_NEW_STATES]], num_pairs + 1)
     met = experience.order[: numbers[KNOWN]].astype(np.int64)
     within("states that were met", met, num_states)
     if np.unique(met).size != met.size or not np.array_equal(np.flatnonzero(experience.entered), np.sort(met)):
         raise storage.BadFile("The file's list of the states that were met contradicts its visits.")
     within("visits", experience.entered, LONGEST)
     within("last visits", experience.last, LONGEST)
-    finite_numbers("experience", experience.expected, experience.surprises, experience.news, experience.sums)
+    finite_numbers("experience", experience.expected, experience.new_successors, experience.new_states, experience.sums)
 
 
 @final
@@ -450,19 +452,19 @@ class PlannerHooks(StateHooks):
     """What the plain loop asks of a planner."""
 
     def act(self, point: int) -> Any:
-        """The action of the present plan."""
+        """The action of the current plan."""
         agent = self._checked(point)
         settings = (agent.config.steps_of_memory, agent.config.risk_level, agent._generator)
-        return agent._actions.point(int(life.choose(agent._mind, point, agent.steps, *settings)))
+        return agent._actions.point(int(life.choose(agent._learnt, point, agent.steps, *settings)))
 
     def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
-        """Learn from one transition of a Gymnasium world, then act where it goes on."""
+        """Learn from one transition of a Gymnasium world, then act in the next state."""
         agent = self._checked(point, next_point, resume)
-        if not has_room(agent._mind[0]):
+        if not has_room(agent._learnt[0]):
             agent._grow()
         settings = (agent.config.steps_of_memory, agent.config.risk_level, agent._generator)
         chosen = life.learn_then_act(
-            agent._mind, agent._life.record, agent._rewards, *settings, agent.steps, point, agent._actions.one(action), reward,
+            agent._learnt, agent._life.record, agent._rewards, *settings, agent.steps, point, agent._actions.one(action), reward,
             next_point, resume,
         )  # fmt: skip
         agent._life.steps += 1

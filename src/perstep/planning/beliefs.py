@@ -1,12 +1,12 @@
-"""What the planner believes of what it has seen and of what it has not, and one draw from it: the principle of exploration.
+"""The posterior of what was seen and of what is unseen, and one model drawn from it: this draw is all of the exploration.
 
 Posterior sampling (Thompson 1933; Strens 2000; Ouyang et al. 2017) with a posterior that holds the unseen. A model is drawn from
 the Dirichlet posterior of the next states of each pair and the normal posterior of its mean reward. Beside it stands what a pair
-has not shown in n tries:
+has not shown in n visits:
 
-- The chance that the next try shows it. A pair has more to show with probability π, and then with an unknown chance, uniform in
-  [0, 1]. So n tries without it leave π / ((n + 1) (n + 2)) / (1 − π + π / (n + 1)) (Laplace's rule, with a spike at 0). π is
-  learnt from how often this world has surprised at tries of the same doubling of n; for first tries the chance itself is learnt.
+- The chance that the next visit shows it. A pair has more to show with probability π, and then with an unknown chance, uniform in
+  [0, 1]. So n visits without it leave π / ((n + 1) (n + 2)) / (1 − π + π / (n + 1)) (Laplace's rule, with a spike at 0). π is
+  learnt from how often visits of the same doubling of n showed something unseen; for first visits the chance itself is learnt.
 - Its worth. The next state to be met is the best of K + 1 with chance 1 / (K + 1), since they are exchangeable. Then it is worth as
   much above the gain of the plan before as that is above the reward of the average pair, for as long as the life so far.
 - Whatever is unseen leads back to where the agent is now.
@@ -30,28 +30,28 @@ from perstep.planning.counts import NONE
 Floats = NDArray[np.float64]
 
 DOUBLINGS = 64
-KNOWN, TRIED, NEWS_OF_LATE, LENGTH, LAST_LENGTH, PLANS, WORK = range(7)
+KNOWN, VISITED, RECENT_NEW_STATES, LENGTH, LAST_LENGTH, PLANS, WORK = range(7)
 NUMBERS = 7
 MEAN, REWARD_SPREAD, DEGREES, GAIN, FIRST_REWARD, DIFFER, PLANNED_AT, THRESHOLD = range(8)
 SUMS = 8
 
 
 class Experience(NamedTuple):
-    """What was met, and how often it surprised."""
+    """What was met, and how often it was unseen before."""
 
     order: NDArray[np.int32]  # (S,): the states in the order in which they were met
     entered: NDArray[np.int64]  # (S,): how often
     last: NDArray[np.int64]  # (S,): when last
-    expected: Floats  # (64,): Σ 1/((n + 1)(n + 2)) over the tries of a doubling of n: what π is measured against
-    surprises: Floats  # (64,): tries that led where their pair never led before
-    news: Floats  # (64,): tries that led to a state never met before
-    first: NDArray[np.bool_]  # (P,): of the k-th pair tried, whether its first try led to a new state
+    expected: Floats  # (64,): Σ 1/((n + 1)(n + 2)) over the visits of a doubling of n: what π is measured against
+    new_successors: Floats  # (64,): visits that led where their pair never led before
+    new_states: Floats  # (64,): visits that led to a state never met before
+    first: NDArray[np.bool_]  # (P,): of the k-th pair visited, whether its first visit led to a new state
     numbers: NDArray[np.int64]  # (7,): KNOWN … WORK
     sums: Floats  # (8,): MEAN … THRESHOLD
 
 
 class Draw(NamedTuple):
-    """A model drawn from the beliefs. Next states of a pair stand together, in the order in which a plan reads them."""
+    """A model drawn from the posterior. Next states of a pair stand together, in the order in which a plan reads them."""
 
     chance: Floats  # (C,): of a next state, given that the pair shows nothing unseen
     follower: NDArray[np.int32]  # (C,): that next state
@@ -70,8 +70,8 @@ def new_experience(num_states: int, num_pairs: int) -> Experience:
         entered=np.zeros(num_states, np.int64),
         last=np.zeros(num_states, np.int64),
         expected=np.zeros(DOUBLINGS),
-        surprises=np.zeros(DOUBLINGS),
-        news=np.zeros(DOUBLINGS),
+        new_successors=np.zeros(DOUBLINGS),
+        new_states=np.zeros(DOUBLINGS),
         first=np.zeros(num_pairs, np.bool_),
         numbers=np.zeros(NUMBERS, np.int64),
         sums=np.zeros(SUMS),
@@ -93,9 +93,9 @@ def new_draw(num_pairs: int, num_entries: int) -> Draw:
 
 
 @compiled
-def doubling(tries: Any) -> Any:
-    """0 for a first try, k for tries from 2^(k − 1) on."""
-    return np.int64(math.log2(tries)) + 1 if tries >= 1.0 else np.int64(0)
+def doubling(visits: Any) -> Any:
+    """0 for a first visit, k for visits from 2^(k − 1) on."""
+    return np.int64(math.log2(visits)) + 1 if visits >= 1.0 else np.int64(0)
 
 
 @compiled
@@ -111,31 +111,31 @@ def enter(experience: Any, state: Any, clock: Any) -> Any:
 
 
 @compiled
-def be_surprised(experience: Any, tries: Any, surprised: Any, is_new: Any) -> None:
-    """Take note of what a try has shown, of a pair that had `tries` before."""
-    k = doubling(tries)
+def note_outcome(experience: Any, visits: Any, is_unseen: Any, is_new: Any) -> None:
+    """Take note of what a visit has shown, of a pair that had `visits` before."""
+    k = doubling(visits)
     if k > 0:
-        experience.expected[k] += 1.0 / ((tries + 1.0) * (tries + 2.0))
-        experience.surprises[k] += 1.0 if surprised else 0.0
-        experience.news[k] += 1.0 if is_new else 0.0
+        experience.expected[k] += 1.0 / ((visits + 1.0) * (visits + 2.0))
+        experience.new_successors[k] += 1.0 if is_unseen else 0.0
+        experience.new_states[k] += 1.0 if is_new else 0.0
         return
     numbers = experience.numbers
-    if numbers[TRIED] < experience.first.shape[0]:  # counts that fade may fall below one try again
-        experience.first[numbers[TRIED]] = is_new
-        numbers[TRIED] += 1
-        numbers[NEWS_OF_LATE] += 1 if is_new else 0
-        if numbers[TRIED] % 2 == 0 and experience.first[numbers[TRIED] // 2 - 1]:  # leaves the later half
-            numbers[NEWS_OF_LATE] -= 1
+    if numbers[VISITED] < experience.first.shape[0]:  # counts that fade may fall below one visit again
+        experience.first[numbers[VISITED]] = is_new
+        numbers[VISITED] += 1
+        numbers[RECENT_NEW_STATES] += 1 if is_new else 0
+        if numbers[VISITED] % 2 == 0 and experience.first[numbers[VISITED] // 2 - 1]:  # leaves the later half
+            numbers[RECENT_NEW_STATES] -= 1
 
 
 @compiled
-def unseen_chance(share: Any, tries: Any) -> Any:
-    """The chance that the next try shows what `tries` have not, if a `share` of pairs has something to show."""
-    return share / ((tries + 1.0) * (tries + 2.0)) / (1.0 - share + share / (tries + 1.0))
+def unseen_chance(share: Any, visits: Any) -> Any:
+    """The chance that the next visit shows what `visits` have not, if a `share` of pairs has something to show."""
+    return share / ((visits + 1.0) * (visits + 2.0)) / (1.0 - share + share / (visits + 1.0))
 
 
 @compiled
-def share_of_surprises(experience: Any, events: Any, k: Any) -> Any:
+def share_with_unseen(experience: Any, events: Any, k: Any) -> Any:
     """π at a doubling: events over what was expected, begun from the doubling before with the weight of one pair."""
     share = 1.0
     for i in range(1, k + 1):
@@ -161,7 +161,7 @@ def gamma(shape: Any, generator: Any) -> Any:
 
 
 @compiled
-def felt(counts: Any, pair: Any, threshold: Any, level: Any) -> Any:
+def mean_with_risk(counts: Any, pair: Any, threshold: Any, level: Any) -> Any:
     """The mean of what the rewards of a pair are worth: min(y, R) less the part below y once more for each 1/τ (CVaR)."""
     if level == 1.0:
         return counts.paid[pair]
@@ -172,7 +172,7 @@ def felt(counts: Any, pair: Any, threshold: Any, level: Any) -> Any:
             total += counts.weight[atom] * (threshold - max(threshold - counts.reward[atom], 0.0) / level)
             atom = np.int64(counts.next_atom[atom])
         entry = np.int64(counts.older[entry])
-    return total / counts.tries[pair]
+    return total / counts.visits[pair]
 
 
 @compiled
@@ -195,14 +195,14 @@ def reward_error(counts: Any, experience: Any, pair: Any) -> Any:
     """The standard error of the mean reward of a pair. Its variance is pooled with that within all pairs, as one more reward."""
     sums = experience.sums
     pooled = sums[REWARD_SPREAD] / sums[DEGREES] if sums[DEGREES] > 0.0 else 0.0
-    return math.sqrt((counts.spread[pair] + pooled) / counts.tries[pair] / counts.tries[pair])
+    return math.sqrt((counts.spread[pair] + pooled) / counts.visits[pair] / counts.visits[pair])
 
 
 @compiled
 def draw_model(
     counts: Any, experience: Any, draw: Any, num_actions: Any, clock: Any, life: Any, level: Any, generator: Any
 ) -> None:
-    """Draw a model from the beliefs at this step of the clock, in a life that counts for so many steps. For a `level` below 1, of
+    """Draw a model from the posterior at this step of the clock, in a life that counts for so many steps. For a `level` below 1, of
     what rewards are worth (CVaR)."""
     numbers, sums = experience.numbers, experience.sums
     record, total, pairs = -math.inf, 0.0, 0
@@ -210,8 +210,8 @@ def draw_model(
         state = experience.order[i]
         is_late = experience.last[state] >= clock - 0.5 * life
         for pair in range(state * num_actions, (state + 1) * num_actions):
-            if counts.tries[pair] > 0.0:
-                mean = felt(counts, pair, sums[THRESHOLD], level)
+            if counts.visits[pair] > 0.0:
+                mean = mean_with_risk(counts, pair, sums[THRESHOLD], level)
                 draw.reward[pair] = mean
                 total += mean
                 pairs += 1
@@ -219,26 +219,26 @@ def draw_model(
                     record = max(record, mean)
     average = total / pairs if pairs > 0 else 0.0
     record = record if record > -math.inf else average
-    gain = max(min(sums[GAIN], record), average)  # what the plan before promised, of which the record is the most
+    gain = max(min(sums[GAIN], record), average)  # what the plan before expected, at most the record
     draw.worth[0] = (
         2.0 * gain - average if sums[DIFFER] > 0.0 else record + 1.0
     )  # with equal rewards any surplus will do
     draw.worth[1] = life / (numbers[KNOWN] + 1.0)
-    of_late = numbers[TRIED] - numbers[TRIED] // 2
-    first_news = (numbers[NEWS_OF_LATE] + 1.0) / (of_late + 1.0)
+    recent = numbers[VISITED] - numbers[VISITED] // 2
+    first_is_new = (numbers[RECENT_NEW_STATES] + 1.0) / (recent + 1.0)
     place = 0
     for i in range(numbers[KNOWN]):
         state = experience.order[i]
         for pair in range(state * num_actions, (state + 1) * num_actions):
-            tries = counts.tries[pair]
+            visits = counts.visits[pair]
             draw.begin[pair] = draw.end[pair] = place
-            if tries < 1.0:
-                draw.reward[pair], draw.unseen[pair], draw.new[pair] = sums[MEAN], 1.0, first_news
+            if visits < 1.0:
+                draw.reward[pair], draw.unseen[pair], draw.new[pair] = sums[MEAN], 1.0, first_is_new
                 continue
-            k = doubling(tries)
-            draw.unseen[pair] = unseen_chance(share_of_surprises(experience, experience.surprises, k), tries)
+            k = doubling(visits)
+            draw.unseen[pair] = unseen_chance(share_with_unseen(experience, experience.new_successors, k), visits)
             draw.new[pair] = min(
-                unseen_chance(share_of_surprises(experience, experience.news, k), tries), draw.unseen[pair]
+                unseen_chance(share_with_unseen(experience, experience.new_states, k), visits), draw.unseen[pair]
             )
             draw.reward[pair] += reward_error(counts, experience, pair) * normal(generator)
             place = draw_chances(counts, pair, draw, place, generator)

@@ -26,7 +26,7 @@ class Counts(NamedTuple):
     """The entries of a pair form a chain, the newest first; so do the atoms of an entry. Counts are numbers, not whole ones: they
     fade in a world that changes."""
 
-    tries: Floats  # (P,): of each pair, state · A + action
+    visits: Floats  # (P,): of each pair, state · A + action
     paid: Floats  # (P,): mean reward
     spread: Floats  # (P,): sum of squared distances of the rewards from their mean
     newest: NDArray[np.int32]  # (P,): its newest entry, or NONE
@@ -40,7 +40,7 @@ class Counts(NamedTuple):
     size: NDArray[np.int64]  # (2,): entries and atoms so far
 
 
-PER_PAIR = ("tries", "paid", "spread", "newest")
+PER_PAIR = ("visits", "paid", "spread", "newest")
 PER_ENTRY = ("follower", "seen", "older", "atom")
 PER_ATOM = ("reward", "weight", "next_atom")
 
@@ -53,7 +53,7 @@ def new_counts(num_pairs: int, num_entries: int = FIRST_ROOM, num_atoms: int = F
         "Use perstep.DeepQ, or a world with fewer states.",
     )
     return Counts(
-        tries=np.zeros(num_pairs),
+        visits=np.zeros(num_pairs),
         paid=np.zeros(num_pairs),
         spread=np.zeros(num_pairs),
         newest=np.full(num_pairs, NONE, np.int32),
@@ -91,9 +91,9 @@ def has_room(counts: Any) -> Any:
 @compiled
 def take_note(counts: Any, pair: Any, reward: Any, follower: Any) -> Any:
     """Count one transition; returns whether the pair never led there before."""
-    counts.tries[pair] += 1.0
+    counts.visits[pair] += 1.0
     distance = reward - counts.paid[pair]
-    counts.paid[pair] += distance / counts.tries[pair]
+    counts.paid[pair] += distance / counts.visits[pair]
     counts.spread[pair] += distance * (reward - counts.paid[pair])
     entry = np.int64(counts.newest[pair])
     while entry != NONE and counts.follower[entry] != follower:
@@ -132,8 +132,8 @@ def _take_reward(counts: Any, entry: Any, reward: Any) -> None:
 @compiled
 def fade(counts: Any, factor: Any) -> None:
     """Let all that was seen count less."""
-    for pair in range(counts.tries.shape[0]):
-        counts.tries[pair] *= factor
+    for pair in range(counts.visits.shape[0]):
+        counts.visits[pair] *= factor
         counts.spread[pair] *= factor
     for entry in range(counts.size[0]):
         counts.seen[entry] *= factor

@@ -12,7 +12,7 @@ from perstep.mdp.chains import closed_classes, reachable, stationary_gain_values
 from perstep.mdp.mdp import FiniteMDP
 from perstep.mdp.outcomes import pack
 from perstep.planning.beliefs import DEGREES, KNOWN, MEAN, REWARD_SPREAD, Experience
-from perstep.planning.beliefs import share_of_surprises as share_now
+from perstep.planning.beliefs import share_with_unseen as share_now
 from perstep.planning.counts import Counts
 
 Floats = NDArray[np.float64]
@@ -47,19 +47,19 @@ def world_as_learnt(
     """All that was seen, as often as it was seen, with the states of the real world. `state`: where the agent is now;
     `real`: the world that it is, for its names.
 
-    An action that was never tried does what the first one that was tried does. A state that was never left leads to the first
+    An action that was never taken does what the first one that was taken does. A state that was never left leads to the first
     state that was met, and pays the mean reward of the life so far.
     """
-    num_states, num_actions = experience.order.size, counts.tries.size // experience.order.size
+    num_states, num_actions = experience.order.size, counts.visits.size // experience.order.size
     entry_pair, atom_entry = owners(counts)
-    share = counts.seen[: entry_pair.size] / np.maximum(counts.tries[entry_pair], 1e-300)
+    share = counts.seen[: entry_pair.size] / np.maximum(counts.visits[entry_pair], 1e-300)
     weight = counts.weight[: atom_entry.size] / np.maximum(counts.seen[atom_entry], 1e-300)
-    tried: NDArray[np.bool_] = np.asarray(counts.newest >= 0).reshape(num_states, num_actions)
-    left = np.asarray(tried.any(axis=1))
-    copied = np.where(left[:, None] & ~tried, tried.argmax(axis=1)[:, None], np.arange(num_actions))
+    visited: NDArray[np.bool_] = np.asarray(counts.newest >= 0).reshape(num_states, num_actions)
+    left = np.asarray(visited.any(axis=1))
+    copied = np.where(left[:, None] & ~visited, visited.argmax(axis=1)[:, None], np.arange(num_actions))
     source = np.arange(num_states)[:, None] * num_actions + copied  # the pair that each pair is like
     pair, where = _rows_of(
-        entry_pair[atom_entry], source.ravel(), tried[np.arange(num_states)[:, None], copied].ravel()
+        entry_pair[atom_entry], source.ravel(), visited[np.arange(num_states)[:, None], copied].ravel()
     )
     never = np.flatnonzero(np.repeat(~left, num_actions))
     outcomes = pack(
@@ -73,7 +73,7 @@ def world_as_learnt(
         np.inf,
     )
     allowed = None if real is None else real.allowed
-    possible = np.where(left[:, None], tried, True if allowed is None else allowed)
+    possible = np.where(left[:, None], visited, True if allowed is None else allowed)
     initial = np.arange(num_states) == state
     states, actions = (None, None) if real is None else (real.states, real.actions)
     model = building.Model(outcomes, possible, initial.astype(np.float64), states, actions)
@@ -95,7 +95,7 @@ class Possibility(NamedTuple):
     """What a policy earns in one of the worlds that the counts allow."""
 
     gain: float
-    values: Floats  # (S,): relative to their mean in the long run; NaN where the policy does not come
+    values: Floats  # (S,): relative to their mean in the long run; NaN where the policy does not lead
 
 
 def possibilities(
@@ -106,7 +106,7 @@ def possibilities(
     from scipy.sparse import csr_array
 
     num_states = experience.order.size
-    num_actions = counts.tries.size // num_states
+    num_actions = counts.visits.size // num_states
     entry_pair, _ = owners(counts)
     entry_state = entry_pair // num_actions
     follows = entry_pair == entry_state * num_actions + actions[entry_state]
@@ -114,20 +114,22 @@ def possibilities(
     seen = counts.seen[: entry_pair.size][follows]
     met = np.sort(experience.order[: experience.numbers[KNOWN]].astype(np.int64))
     pairs = met * num_actions + actions[met]
-    tries = counts.tries[pairs]
+    visits = counts.visits[pairs]
     pooled = experience.sums[REWARD_SPREAD] / max(experience.sums[DEGREES], 1.0)
-    error = np.sqrt((counts.spread[pairs] + pooled) / np.maximum(tries, 1.0)) / np.sqrt(np.maximum(tries, 1.0))
-    doublings = np.where(tries >= 1.0, np.floor(np.log2(np.maximum(tries, 1.0))).astype(int) + 1, 0)
-    share = np.array([share_now(experience, experience.surprises, k) for k in range(int(doublings.max(initial=0)) + 1)])
-    share = share[doublings] / (tries + 1.0) / (1.0 - share[doublings] + share[doublings] / (tries + 1.0))
-    visits = np.maximum(experience.entered[met], 1) / np.maximum(experience.entered[met], 1).sum()
+    error = np.sqrt((counts.spread[pairs] + pooled) / np.maximum(visits, 1.0)) / np.sqrt(np.maximum(visits, 1.0))
+    doublings = np.where(visits >= 1.0, np.floor(np.log2(np.maximum(visits, 1.0))).astype(int) + 1, 0)
+    share = np.array(
+        [share_now(experience, experience.new_successors, k) for k in range(int(doublings.max(initial=0)) + 1)]
+    )
+    share = share[doublings] / (visits + 1.0) / (1.0 - share[doublings] + share[doublings] / (visits + 1.0))
+    frequency = np.maximum(experience.entered[met], 1) / np.maximum(experience.entered[met], 1).sum()
     found = []
     for _ in range(number):
         chance = random.standard_gamma(seen)
         total = np.bincount(rows, chance, num_states)[met]
-        hidden = np.where(random.random(met.size) < share, random.beta(1.0, tries + 1.0), 0.0)
-        hidden = np.where((tries < 1.0) | (total <= 0.0), 1.0, hidden)
-        somewhere = random.choice(met, met.size, p=visits)
+        hidden = np.where(random.random(met.size) < share, random.beta(1.0, visits + 1.0), 0.0)
+        hidden = np.where((visits < 1.0) | (total <= 0.0), 1.0, hidden)
+        somewhere = random.choice(met, met.size, p=frequency)
         kept = np.zeros(num_states)
         kept[met] = np.where(hidden < 1.0, (1.0 - hidden) / np.where(total > 0.0, total, 1.0), 0.0)
         chain = csr_array(
@@ -139,8 +141,8 @@ def possibilities(
         )
         chain.eliminate_zeros()
         reward = np.zeros(num_states)
-        reward[met] = np.where(tries >= 1.0, counts.paid[pairs], experience.sums[MEAN])
-        reward[met] += np.where(tries >= 1.0, error, 0.0) * random.standard_normal(met.size)
+        reward[met] = np.where(visits >= 1.0, counts.paid[pairs], experience.sums[MEAN])
+        reward[met] += np.where(visits >= 1.0, error, 0.0) * random.standard_normal(met.size)
         counted = reachable(chain, np.arange(num_states) == state)
         inside = chain[counted][:, counted]
         classes = closed_classes(inside)

@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     values: Floats  # (S,): relative to the anchor
     times: Floats  # (S,): steps to the anchor
     actions: NDArray[np.int32]  # (S,): FRESH where no plan has seen the state
-    tries: Floats  # (P,): of each pair when the plan was made
+    visits: Floats  # (P,): of each pair when the plan was made
 
 
 def new_plan(num_states: int, num_pairs: int) -> Plan:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from perstep.inputs.checks import LONGEST_HORIZON, choice, count, number, switch
 from perstep.inputs.errors import UnknownName, unknown
-from perstep.inputs.synonyms import HABITS, instead_of
+from perstep.inputs.synonyms import SYNONYMS, instead_of
 from perstep.numerics.policies import BOOTSTRAPS
 from perstep.numerics.scale import Scale
 from perstep.numerics.schedules import Decay, as_decay
@@ -77,7 +77,7 @@ class AgentConfig:
     @staticmethod
     def _owner_of(name: str) -> str | None:
         """Whose setting a name is, ours or of another library; None if it is nobody's."""
-        ours = HABITS.get(name, name)
+        ours = SYNONYMS.get(name, name)
         having = {row.__name__.removesuffix("Config"): row for row in _learners(AgentConfig)}
         owners = sorted(
             learner for learner, row in having.items() if ours in {field.name for field in dataclasses.fields(row)}
@@ -203,7 +203,7 @@ class LearnerConfig(AgentConfig):
             )
         if not self.centered and self.discount == 1.0 and self.termination == "continue":
             raise ValueError(
-                "With centered=False and discount=1 the values of a task that goes on grow without bound. "
+                "With centered=False and discount=1 the values of a continuing task grow without bound. "
                 "Use a discount below 1 or centered=True; termination='mask' if all episodes end."
             )
 

@@ -1,1 +1,1 @@
-"""The paper's experiments: what they are (catalog), how they run (engine), what they leave (results) and show (claims)."""
+"""The engine of experiments: studies and their files, engines that run them, results, ranking and search."""

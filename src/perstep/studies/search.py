@@ -27,9 +27,9 @@ from perstep.studies.study_file import Range, UserStudy
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-TRIALS = 30  # default number of configurations to try
+TRIALS = 30  # default number of configurations to run
 SEED = 0  # of Optuna's sampler: the same study gives the same search
-REPETITIONS = 100  # proposals in a row that were tried before, after which an untried configuration is taken
+REPETITIONS = 100  # proposals in a row that were run before, after which a configuration that was not run is taken
 MOST_RANDOM = 10  # random trials at the beginning, Optuna's own number; in a small grid a quarter of it
 DIGITS = 4  # of a value from a range: short file names, and finer than any setting needs
 ALGORITHM = "algorithm"
@@ -74,34 +74,34 @@ class Axis:
 
 
 def search(study: UserStudy, results: Results, trials: int, options: StudyOptions, console: Console) -> Results:
-    """Try up to `trials` configurations. Returns the results of those alone; configurations that have results are not run."""
+    """Run up to `trials` configurations. Returns the results of those alone; configurations that have results are not run."""
     console.print(f"{study.name}: {_size(study, trials)}, into {results.folder}", markup=False)
     begin, runs = time.monotonic(), 0
-    tried: list[Configuration] = []
+    chosen: list[Configuration] = []
     best = -math.inf
     proposals = _proposals(study)
     try:
         value = None
-        while len(tried) < trials and (each := _next(proposals, value)) is not None:
+        while len(chosen) < trials and (each := _next(proposals, value)) is not None:
             value, made = _measure(results, *each, options, console)
             runs += made
-            tried.append(each)
+            chosen.append(each)
             best = max(best, -math.inf if math.isnan(value) else value)
             where = setting_name(each[1]) + (f", {each[0].algorithm}" if len(study.studies) > 1 else "")
             earned = "failed" if math.isnan(value) else f"{value:.6g}" + (", the best so far" if value == best else "")
             here = "" if made else " (its results were there already)"
-            console.print(f"trial {len(tried)}: {where}: {earned}{here}", markup=False, highlight=False)
+            console.print(f"trial {len(chosen)}: {where}: {earned}{here}", markup=False, highlight=False)
     except KeyboardInterrupt:
         console.print("stopped: finished runs are kept; repeat the same command to continue")
         raise
-    found = Results(results.folder, _only(study, tried))
+    found = Results(results.folder, _only(study, chosen))
     write_provenance(
         results.folder, command=options.command, engine=options.engine.name, seconds=time.monotonic() - begin, runs=runs
     )
-    if len(tried) < trials:
-        what = "Optuna proposes no untried configuration any more" if study.ranges else "all configurations were tried"
-        console.print(f"{what}: {len(tried)}")
-    console.print(f"{len(tried)} trials with {runs:,} new runs in {duration(time.monotonic() - begin)}")
+    if len(chosen) < trials:
+        what = "Optuna proposes no new configuration any more" if study.ranges else "all configurations were run"
+        console.print(f"{what}: {len(chosen)}")
+    console.print(f"{len(chosen)} trials with {runs:,} new runs in {duration(time.monotonic() - begin)}")
     return found
 
 
@@ -115,7 +115,7 @@ def failures(found: Results, options: StudyOptions, console: Console) -> Summary
 def _size(study: UserStudy, trials: int) -> str:
     size = _num_configurations(study)
     of = "" if math.isinf(size) else f" of {size:,} configurations"
-    return f"Optuna tries {min(trials, size):,}{of} with {study.studies[0].num_runs} runs each"
+    return f"Optuna runs {min(trials, size):,}{of} with {study.studies[0].num_runs} runs each"
 
 
 def _num_configurations(study: UserStudy) -> float:
@@ -151,9 +151,9 @@ def _proposals(study: UserStudy) -> Any:
             repeated += 1
             if repeated == REPETITIONS:
                 repeated = 0
-                if (untried := next(_untried(axes, study, seen), None)) is None:
-                    return  # what Optuna finds promising in the ranges was tried
-                optimizer.enqueue_trial(untried)
+                if (fresh := next(_not_run(axes, study, seen), None)) is None:
+                    return  # what Optuna proposes in the ranges was run
+                optimizer.enqueue_trial(fresh)
             continue
         repeated = 0
         seen.add(name)
@@ -183,7 +183,7 @@ def _name(each: Configuration) -> tuple[str, str]:
     return each[0].algorithm, setting_name(each[1])
 
 
-def _untried(axes: Mapping[str, Axis], study: UserStudy, seen: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+def _not_run(axes: Mapping[str, Axis], study: UserStudy, seen: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     """What Optuna could have drawn and has not, in the order of the grid; nothing if there is a range."""
     if study.ranges:
         return
@@ -213,9 +213,9 @@ def _measure(
     return mean if math.isfinite(mean) else math.nan, made
 
 
-def _only(study: UserStudy, tried: list[Configuration]) -> list[Study]:
-    """The studies with the configurations that were tried alone, in the order of the trials."""
-    settings = {each.algorithm: tuple(s for one, s in tried if one is each) for each in study.studies}
+def _only(study: UserStudy, chosen: list[Configuration]) -> list[Study]:
+    """The studies with the configurations that were run alone, in the order of the trials."""
+    settings = {each.algorithm: tuple(s for one, s in chosen if one is each) for each in study.studies}
     return [replace(each, own_settings=settings[each.algorithm]) for each in study.studies if settings[each.algorithm]]
 
 

@@ -40,7 +40,7 @@ class Study:
     world: str
     """A Gymnasium id."""
     grid: Mapping[str, tuple[float, ...]]
-    """The values to try for each setting. All combinations are run."""
+    """The values of each setting. All combinations are run."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """The settings that all configurations share."""
     steps: int

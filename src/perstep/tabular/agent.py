@@ -165,7 +165,7 @@ class TableHooks(StateHooks):
         return agent._actions.point(int(chosen))
 
     def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
-        """Learn from one transition of a Gymnasium world, then act where it goes on."""
+        """Learn from one transition of a Gymnasium world, then act in the next state."""
         agent, states = self._agent, self._agent.num_states
         if not (0 <= point < states and 0 <= next_point < states and 0 <= resume < states):
             raise self._outside(point, next_point, resume)

@@ -1,4 +1,4 @@
-"""The common style of all figures: font sizes, colours that colour-blind readers can tell apart, and reproducible files."""
+"""The common style of all figures: font sizes, colours that are distinct for colour-blind readers, and reproducible files."""
 
 from __future__ import annotations
 

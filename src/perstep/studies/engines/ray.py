@@ -75,9 +75,9 @@ class RayEngine:
 
 
 def _refuse_without_nodes(ray: Any) -> None:
-    """Stop if no machine is left: Ray itself would wait for ever for one to come.
+    """Stop if no machine is left: Ray itself would wait for ever.
 
-    The head is asked first whether it is there: Ray would try for a minute, and then end this process.
+    The head is asked first whether it is there: Ray would retry for a minute, and then end this process.
     """
     try:
         _check_address(ray.get_runtime_context().gcs_address)
@@ -107,8 +107,8 @@ def _needs(unit: Unit, gpus: float) -> dict[str, Any]:
 def _rows(ray: Any, reference: Any, unit: Unit, again: bool) -> list[Row] | None:
     """The rows of a unit. If its worker died in every attempt, that is a failure of the unit, not of the study.
 
-    If its machine died, that is a failure of the machine: then None if it may be tried `again`. It may while others end, so that a
-    run that takes its machines down does not do so for ever.
+    If its machine died, that is a failure of the machine: then None if it may run `again`. It may while other units end, so that a
+    run that takes its machines down is not repeated for ever.
     """
     try:
         return ray.get(reference)  # type: ignore[no-any-return]
