@@ -41,7 +41,7 @@ from perstep.distributions.history import ROWS, History, Record, effective_steps
 from perstep.distributions.sketch import LONGEST as LONGEST_EPOCH
 from perstep.distributions.sketch import UNBOUNDED, Sketch, atoms, index, kept, new_sketch, no_sketch
 from perstep.files import storage
-from perstep.gym.behaviour import Ends
+from perstep.gym.behaviour import COST, NUMBER, Ends
 from perstep.gym.loop import GymnasiumWorld
 from perstep.gym.opening import Absent, describe, go_back, name_of_world, open_world
 from perstep.gym.spaces import space_to_json
@@ -171,6 +171,7 @@ class Agent(ABC):
         )
         self._generator = make_generator(config.seed)
         self._prediction_generator = make_generator(config.seed, 1)
+        self._ends = self._new_ends()
         self._world: GymnasiumWorld | None = None
         if self._opened.env is not None:
             self._world = GymnasiumWorld(self._opened.env, self._ends, config.seed)
@@ -205,10 +206,10 @@ class Agent(ABC):
     @property
     def reset_cost(self) -> float:
         """What the end of an episode costs now."""
-        return self._ends.reset_cost if self._world is None else self._world.reset_cost
+        return self._ends.reset_cost
 
-    @property
-    def _ends(self) -> Ends:
+    def _new_ends(self) -> Ends:
+        """What an end means here, before the first one."""
         return Ends.of(self.config.termination, self.config.reset_cost)
 
     def __init_subclass__(cls) -> None:
@@ -414,6 +415,7 @@ class Agent(ABC):
             **self._saved_block_sums(),
             "generator": self._generator,
             "prediction_generator": self._prediction_generator,
+            "ends": self._ends.known,
             **world_arrays,
             **self._arrays(),
         }
@@ -660,6 +662,7 @@ class Agent(ABC):
         rows = len(arrays["record.reward_rate"])
         self._record = new_record(self.config.theta_size, rows=rows, sketch=sketch, block_sums=self._new_block_sums())
         fill("record", self._record, arrays)
+        self._restore_ends(arrays)
         if self._saved_block_sums():
             fill("block_sums", self._record.block_sums, arrays)
         check_cursor(self._record)
@@ -672,6 +675,13 @@ class Agent(ABC):
             go_back(self._world, metadata["world"])
             if self._world.point is not None:
                 self._check_point(self._world.point, self._world.action)
+
+    def _restore_ends(self, arrays: storage.Arrays) -> None:
+        """How many ends there were, and what one costs, unless the settings or the world say it."""
+        known = self._ends.known.copy()
+        put("ends", known, arrays)
+        finite_numbers("ends", known[COST:])
+        self._ends.known[:] = known if self._ends.is_found else [*self._ends.known[:NUMBER], known[NUMBER]]
 
     def __repr__(self) -> str:
         learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"

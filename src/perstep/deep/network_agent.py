@@ -344,7 +344,7 @@ class NetworkHooks(AgentHooks):
 
     def learn_from(self, transition: Transition) -> None:
         """Learn from one transition of a vector environment."""
-        env, action, reward, next_point, _, masked, resume = transition
+        env, action, reward, _, next_point, _, masked, resume = transition
         if transition.ends:
             self._agent._repeats[env] = 0
         self._learn(env, action, reward, next_point, masked, resume)

@@ -29,8 +29,9 @@ class AgentConfig:
     """Where settings that are not named come from: "steady" (an agent's default), "changing" for a world that changes, or
     "paper"."""
     reset_cost: float | Literal["auto"] = 0.0
-    """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
-    are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
+    """Subtracted from the reward whenever an episode ends. "auto": the return of the first episode while all rewards are the same,
+    so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now); also 0 where `termination` says that
+    nothing follows an end."""
     risk_level: float = 1.0
     """τ: the mean of the worst share τ of the rewards per step (CVaR) is maximised; 1 is their mean, as in the paper."""
     seed: int = 0
@@ -39,11 +40,6 @@ class AgentConfig:
     def __post_init__(self) -> None:
         choice("preset", self.preset, presets.PRESETS)
         self._number("risk_level", 0.0, 1.0, above=True)
-        if self.reset_cost == "auto" and not self.on_a_table:
-            raise ValueError(
-                "reset_cost='auto' is for tables. Use termination='stop' on tiles and with networks: an end is then worth what "
-                "follows it, nothing."
-            )
         if isinstance(self.reset_cost, str):
             choice("reset_cost", self.reset_cost, ("auto",))
         else:
