@@ -55,7 +55,7 @@ from perstep.rules import transition
 from perstep.rules.masses import MOST_DOUBLINGS, is_outgrown
 from perstep.rules.masses import atoms as atoms_of_masses
 from perstep.rules.risk import Risk
-from perstep.rules.settings import LearnerConfig
+from perstep.rules.settings import PER_EPISODE, PER_STEP, LearnerConfig
 from perstep.rules.transition import RULES, RewardEstimate
 from perstep.system.budget import claim
 from perstep.system.signals import deferred_signals, raise_again
@@ -143,6 +143,12 @@ class Agent(ABC):
             "Choose a smaller num_quantiles.",
         )
         self._opened = open_world(env, self._reads_vectors)
+        if config.objective == PER_EPISODE and self.never_ends:
+            raise ValueError(
+                f"objective={PER_EPISODE!r} needs episodes that end, but {name_of_world(self._opened, self._opened.env)} goes on "
+                "for ever: so does every finite MDP, and every world behind perstep.worlds.endless. Give the Gymnasium environment "
+                f"itself, or use objective={PER_STEP!r}."
+            )
         self._composed = self._opened.composed if self._reads_vectors else None
         self.steps = 0
         """The number of steps learnt so far."""
@@ -202,6 +208,16 @@ class Agent(ABC):
     def compiled_world(self) -> str | None:
         """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
         return self._opened.mdp.name or "a finite MDP" if self._opened.mdp is not None else None
+
+    @property
+    def ends(self) -> int:
+        """The number of episodes that ended while it learnt; those that a time limit cut off did not end."""
+        return self._ends.number
+
+    @property
+    def never_ends(self) -> bool:
+        """Whether it is known that no episode ever ends in this world."""
+        return self._opened.never_ends
 
     @property
     def reset_cost(self) -> float:
@@ -302,7 +318,7 @@ class Agent(ABC):
         return float(transition.average_reward(self.config.rule_row.number, self._rewards))
 
     @property
-    def objective(self) -> float:
+    def risk_adjusted_reward(self) -> float:
         """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
         return float(transition.average_reward(self.config.rule_row.number, self._objective))
 
@@ -689,5 +705,6 @@ class Agent(ABC):
         wrong = self.check()
         reported = f", findings: {', '.join(finding.name for finding in wrong)} (see check())" if wrong else ""
         level = self.config.risk_level
-        aim = f", worst {100 * level:g} % {self.objective:.4g}" if level < 1.0 else ""
-        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{aim}{where}{reported})"
+        aim = f", worst {100 * level:g} % {self.risk_adjusted_reward:.4g}" if level < 1.0 else ""
+        objective = "" if self.config.objective == PER_STEP else f", objective={self.config.objective!r}"
+        return f"{type(self).__name__}(rule={self.config.rule!r}{objective}, {learnt}{aim}{where}{reported})"

@@ -153,10 +153,10 @@ class NetworkAgent(Agent):
         return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
 
     @property
-    def objective(self) -> float:
+    def risk_adjusted_reward(self) -> float:
         """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
         if self._network.heads is None:
-            return super().objective
+            return super().risk_adjusted_reward
         return self.reward_distribution.cvar(
             self.config.risk_level
         )  # gains of heads lag behind, what is earned does not

@@ -20,7 +20,7 @@ from perstep.files.storage import Arrays, BadFile
 from perstep.gym.loop import GymnasiumWorld
 from perstep.gym.motion import compiled_world
 from perstep.gym.spaces import composed_space, flattened, space_from_json
-from perstep.gym.world_state import FOLLOWING, WATCHING, kind, kinds, restore, snapshot, time_limit
+from perstep.gym.world_state import FOLLOWING, TELEPORT, WATCHING, kind, kinds, restore, snapshot, time_limit
 from perstep.inputs.errors import UnknownName
 from perstep.mdp.env import FiniteMDPEnv
 from perstep.mdp.mdp import FiniteMDP
@@ -81,6 +81,11 @@ class Opened:
         and in a Gymnasium environment by Gymnasium's numbers."""
         assert self.mdp is not None
         return Names(range(self.mdp.num_states), range(self.mdp.num_actions)) if self.numbered else self.mdp.names
+
+    @property
+    def never_ends(self) -> bool:
+        """Whether it is known that no episode ever ends: in a finite MDP, and where every end is a jump to the next start."""
+        return self.mdp is not None or (self.env is not None and TELEPORT in kinds(self.env))
 
     @property
     def composed(self) -> Any:
