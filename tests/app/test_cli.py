@@ -163,7 +163,7 @@ MISTAKES = {
     "train d2-q RED --rule d3": "no flag --rule",
     "train d2-q RED --policy uniform": "no flag --policy",
     "train d2-q RED --steps 5 --out OUT --epsilon 2": "epsilon must be",
-    "train d2-q RED --steps 5 --out OUT --objective per-step": "--objective must be return per episode or reward per step",
+    "train d2-q RED --steps 5 --out OUT --objective per-step": "must be reward per step or return per episode, got 'per-step'",
     "train dqn RED --steps 5 --out OUT --objective EPISODE": "termination='mask', got discount=0.99. Leave it out",
     "train d2-q RED --steps 5 --out OUT --objective EPISODE": "needs episodes that end, but RedPillBluePill",
     "train d2-q RED --steps 0 --out OUT": "steps must be a whole number of at least 1",
