@@ -40,6 +40,20 @@ def test_findings_and_a_new_agent():
     assert f"- {agent.check()[0]}" in agent.card()
 
 
+def test_where_episodes_end_the_card_says_what_is_maximised():
+    settings = {"rule": "differential", "seed": 1}
+    assert "Objective" not in perstep.QLearning(two_loop(), **settings).learn(500).card()  # nothing ends
+    step = perstep.QLearning("FrozenLake-v1", **settings).learn(500)
+    assert "Objective: the reward per step; an end is a step to the next start like any other." in step.card()
+    episode = perstep.QLearning("FrozenLake-v1", **settings, objective="return per episode").learn(500)
+    assert "Objective: the return per episode; no rewards follow an end." in episode.card()
+    assert repr(episode).startswith("QLearning(rule='differential', objective='return per episode', average reward ")
+    tiles = {"rule": "differential", "discount": 1.0, "termination": "continue", "reset_cost": "auto"}
+    pole = perstep.TileQ("CartPole-v1", **tiles).learn(500)
+    assert pole.ends == pole.history.record.episodes.sum() + pole.history.record.pending[2] > 5
+    assert f"like any other, at a cost of {pole.reset_cost:g}." in pole.card()
+
+
 @pytest.mark.parametrize(
     "name", ["d2-q", "q", "centered-q", "differential-sarsa", "sarsa", "d3-actor-critic", "rvi-tile-q"]
 )

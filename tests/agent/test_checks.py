@@ -51,6 +51,20 @@ def test_equal_rewards_in_a_world_that_ends():
     assert names(agent)[0] == "equal rewards"
 
 
+def test_a_return_without_an_end():
+    """A time limit is no end: the values of −1 a step fall for ever."""
+    episodic = {"rule": "differential", "objective": "return per episode", "seed": 1}
+    agent = perstep.TileQ("MountainCar-v0", **episodic, low=(-1.2, -0.07), high=(0.6, 0.07))
+    agent.learn(150)
+    assert agent.check() == []  # too early to say
+    with pytest.warns(perstep.FindingWarning, match=r"In 1,000 steps no episode has ended \(5 were cut off"):
+        agent.learn(850)
+    assert names(agent)[0] == "no end"
+    lake = perstep.QLearning("FrozenLake-v1", **episodic).learn(2_000)
+    assert lake.ends > 50
+    assert "no end" not in names(lake)
+
+
 def test_values_that_drift():
     """Printed D2 with one quantile: its average is the median, far from the mean of these rewards."""
     mdp = perstep.FiniteMDP(np.ones((1, 1, 1)), perstep.GaussianRewards([[[[0.0, 10.0]]]], 0.1, [[[[0.8, 0.2]]]]))

@@ -21,7 +21,7 @@ def test_rewards_of_another_scale_give_the_same_policy():
         perstep.QLearning(made(*law), risk_level=TAU, seed=1).learn(20_000) for law in ((1.0, 0.0), (1024.0, 0.0))
     )
     np.testing.assert_array_equal(other.all_action_values, 1024.0 * plain.all_action_values)
-    assert other.objective == 1024.0 * plain.objective
+    assert other.risk_adjusted_reward == 1024.0 * plain.risk_adjusted_reward
 
 
 def test_one_target_from_the_quantiles(tmp_path):
@@ -30,21 +30,21 @@ def test_one_target_from_the_quantiles(tmp_path):
     agent = perstep.QLearning(red_pill_blue_pill(), **settings).learn(100_000)
     assert agent.policy(deterministic=True).argmax(axis=1).tolist() == [0, 0]
     assert agent.average_reward == pytest.approx(-0.7, abs=0.01)
-    assert agent.objective == pytest.approx(-0.788, abs=0.01)  # of the best actions: δ moves the offset
+    assert agent.risk_adjusted_reward == pytest.approx(-0.788, abs=0.01)  # of the best actions: δ moves the offset
     assert agent.forecast(1000).mean == pytest.approx(-700, abs=10)
     perstep.QLearning(red_pill_blue_pill(), **settings).learn(60_000).save(tmp_path / "part.safetensors")
     again = perstep.load(tmp_path / "part.safetensors").learn(40_000)
     np.testing.assert_array_equal(again.all_action_values, agent.all_action_values)
-    assert again.objective == agent.objective
+    assert again.risk_adjusted_reward == agent.risk_adjusted_reward
 
 
 def test_a_level_on_tiles_and_with_networks(tmp_path):
     tiles = perstep.TileQ("perstep/InvertedPendulum-v0", rule="d2", risk_level=0.1, tilings=4, preset="steady", seed=1)
     tiles.learn(60_000)
-    assert tiles.objective < tiles.average_reward == pytest.approx(tiles.reward_distribution.mean, abs=0.5)
+    assert tiles.risk_adjusted_reward < tiles.average_reward == pytest.approx(tiles.reward_distribution.mean, abs=0.5)
     tiles.save(tmp_path / "tiles.safetensors")
     again = perstep.load(tmp_path / "tiles.safetensors")
-    assert again.learn(100).objective == tiles.learn(100).objective
+    assert again.learn(100).risk_adjusted_reward == tiles.learn(100).risk_adjusted_reward
     with pytest.raises(ValueError, match="needs reward quantiles"):
         perstep.TileQ("perstep/InvertedPendulum-v0", rule="differential", risk_level=0.1)
     with pytest.raises(ValueError, match="reward_tracking='stream'"):
@@ -52,9 +52,13 @@ def test_a_level_on_tiles_and_with_networks(tmp_path):
     network = perstep.DeepQ(
         red_pill_blue_pill(), rule="d2", risk_level=0.1, preset="steady", hidden=(8,), learning_starts=64, seed=1
     ).learn(300)
-    assert network.objective < network.average_reward == pytest.approx(network.reward_distribution.mean, abs=0.2)
+    assert (
+        network.risk_adjusted_reward
+        < network.average_reward
+        == pytest.approx(network.reward_distribution.mean, abs=0.2)
+    )
     network.save(tmp_path / "network.safetensors")
-    assert perstep.load(tmp_path / "network.safetensors").objective == network.objective
+    assert perstep.load(tmp_path / "network.safetensors").risk_adjusted_reward == network.risk_adjusted_reward
 
 
 @pytest.mark.parametrize("level", [0.0, -0.1, 1.5, float("nan"), "low", True])

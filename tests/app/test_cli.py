@@ -137,6 +137,14 @@ def test_a_setting_that_is_a_word_or_a_pair(text: str, value: Any, tmp_path: Pat
     assert spec.config.settings()["reference"] == value
 
 
+@pytest.mark.parametrize("name", ["d2-q", "differential-tile-q", "d3-actor-critic", "d2-deep-q"])
+def test_the_objective_is_a_flag(name: str, tmp_path: Path) -> None:
+    words = ["FrozenLake-v1", "--steps", "5", "--out", str(tmp_path), "--objective", "return per episode"]
+    _, spec = train_flags(perstep.ALGORITHMS[name], words)
+    expected = {"objective": "return per episode", "centered": False, "discount": 1.0, "termination": "mask"}
+    assert expected.items() <= spec.config.settings().items()
+
+
 def test_settings_of_a_world() -> None:
     words = ["order=accept-first", "num_servers=5", "rewards=[1, 2.5]", "a=b=c", "flag=true"]
     expected = {"order": "accept-first", "num_servers": 5, "rewards": [1, 2.5], "a": "b=c", "flag": True}
@@ -155,6 +163,9 @@ MISTAKES = {
     "train d2-q RED --rule d3": "no flag --rule",
     "train d2-q RED --policy uniform": "no flag --policy",
     "train d2-q RED --steps 5 --out OUT --epsilon 2": "epsilon must be",
+    "train d2-q RED --steps 5 --out OUT --objective per-step": "must be reward per step or return per episode, got 'per-step'",
+    "train dqn RED --steps 5 --out OUT --objective EPISODE": "termination='mask', got discount=0.99. Leave it out",
+    "train d2-q RED --steps 5 --out OUT --objective EPISODE": "needs episodes that end, but RedPillBluePill",
     "train d2-q RED --steps 0 --out OUT": "steps must be a whole number of at least 1",
     "train d2-q RED --steps 5 --out OUT --checkpoint-every 0": "checkpoint_every must be",
     "train d2-q QUEUE --steps 5 --out OUT --world-settings order=x": "free-first",
@@ -176,7 +187,7 @@ def test_mistakes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
-    words = {"RED": RED_PILL, "QUEUE": ACCESS, "OUT": str(out)}
+    words = {"RED": RED_PILL, "QUEUE": ACCESS, "OUT": str(out), "EPISODE": "return per episode"}
     assert main([words.get(word, word) for word in line.split()]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -346,6 +357,16 @@ def test_episodes_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "exact" not in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "a"), "--steps", "500", "--world", "FrozenLake-v1"]) == 0
     assert re.search(r"returns of \d+ episodes", capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_objective_is_said_first_where_episodes_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--steps", "300", "--out"]
+    assert main(["train", "d2-q", "FrozenLake-v1", *words, str(tmp_path / "a")]) == 0
+    first = "perstep: Objective: the reward per step; an end is a step to the next start like any other.\n"
+    assert capsys.readouterr().err.startswith(first)
+    assert main(["train", "d2-q", RED_PILL, *words, str(tmp_path / "b")]) == 0
+    assert "Objective" not in capsys.readouterr().err
 
 
 def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

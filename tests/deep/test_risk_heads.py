@@ -67,7 +67,7 @@ def test_the_policy_is_the_best_of_all(level, pill):
     world = red_pill_blue_pill()
     agent = perstep.DeepQ(world, risk_level=level, seed=1, **SMALL).learn(5_000, progress=False)
     assert [int(agent.predict(state)[0]) for state in range(2)] == [pill, pill]
-    assert agent.objective < agent.average_reward
+    assert agent.risk_adjusted_reward < agent.average_reward
     assert f"worst {100 * level:g} %" in repr(agent)
 
 

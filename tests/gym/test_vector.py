@@ -78,7 +78,7 @@ class Listener:
         self.here[env] = point.tolist()
 
     def learn_from(self, transition):
-        env, action, reward, following, terminated, masked, resume = transition
+        env, action, reward, _, following, terminated, masked, resume = transition
         assert action in (0, 1)
         assert masked == (terminated and self.masks)
         self.told[env].append((self.here[env], reward, following.tolist(), terminated, resume.tolist()))
@@ -103,7 +103,10 @@ def vector(mode, num_envs):
 @pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize("mask", [False, True])
 def test_every_mode_tells_the_same(mode, num_envs, mask):
-    world, listener = VectorWorld(vector(mode, num_envs), Ends(mask, 0.25), 0), Listener(num_envs, mask)
+    world, listener = (
+        VectorWorld(vector(mode, num_envs), Ends.of("mask" if mask else "continue", 0.25), 0),
+        Listener(num_envs, mask),
+    )
     listener.late = mode is AutoresetMode.NEXT_STEP  # an end is told when the next start is known
     for stretch in (1, 10, 40):
         before = sum(map(len, listener.told))
@@ -172,6 +175,21 @@ def test_a_vector_environment_of_gymnasium_by_name():
     assert agent.updates >= 25
     assert min(agent.history.reward_rate) == -4.0  # an end costs
     assert set(agent.history.reward_rate) <= {1.0, -4.0}  # and nothing is 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_an_end_costs_is_found_in_a_vector_as_in_one_world(mode):
+    small = {"replay_capacity": 300, "learning_starts": 300, "hidden": (4,), "epsilon": 1.0, "initial_epsilon": 1.0}
+    small |= {"termination": "continue", "reset_cost": "auto"}
+    env = gymnasium.make_vec("CartPole-v1", 2, "sync", vector_kwargs={"autoreset_mode": mode})
+    agent = perstep.DeepQ(env, **small).record_every(1).learn(200)
+    history = agent.history
+    first = history.episode_return[history.episodes > 0][0]
+    assert agent.reset_cost == first > 0.0
+    assert set(history.reward_rate) == {1.0, 1.0 - first}
+    agent.evaluate(100)
+    assert agent.reset_cost == first  # found while learning only
+    assert perstep.DeepQ(vector(mode, 2), **small).learn(20).reset_cost == 0.0  # its rewards differ
 
 
 @pytest.mark.parametrize("mode", MODES)

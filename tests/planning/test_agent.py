@@ -174,7 +174,7 @@ def test_careful_planners_take_the_red_pill():
     expected = mdp.solve(risk_level=0.1)
     agent = perstep.Planner(mdp, risk_level=0.1).learn(10_000)
     assert agent.policy(deterministic=True).argmax(axis=1).tolist() == expected.policy.tolist()
-    assert agent.objective == pytest.approx(expected.cvar, abs=0.02)
+    assert agent.risk_adjusted_reward == pytest.approx(expected.cvar, abs=0.02)
 
 
 def test_the_preset_for_a_changing_world_follows_it():
@@ -252,7 +252,7 @@ def test_every_answer_has_words_early_and_late(name, steps, tmp_path):
     assert str(agent.forecast(10))
     assert str(agent.forecast(1_000))
     assert str(agent.history)
-    assert np.isfinite([agent.average_reward, agent.objective, *agent.average_reward_interval()]).all()
+    assert np.isfinite([agent.average_reward, agent.risk_adjusted_reward, *agent.average_reward_interval()]).all()
     assert agent.frame().height >= 1
     agent.export(tmp_path / "table.parquet")
     assert pl.read_parquet(tmp_path / "table.parquet").height == agent.frame().height
@@ -271,7 +271,7 @@ def test_a_world_whose_rewards_are_not_counted():
 def test_before_the_first_step(name):
     agent = planner(name)
     assert np.isnan(agent.average_reward)
-    assert np.isnan(agent.objective)
+    assert np.isnan(agent.risk_adjusted_reward)
     assert agent.check() == []
     assert "nothing learnt" in repr(agent)
     assert "Nothing yet" in agent.card()

@@ -165,6 +165,39 @@ def test_termination(value):
     assert "Known: continue, mask, stop." in refused(QLearningConfig, "termination", value, kind=UnknownName)
 
 
+EPISODIC = {"centered": False, "discount": 1.0, "termination": "mask"}
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, DeepQConfig])
+@pytest.mark.parametrize("preset", presets.PRESETS)
+def test_an_objective_stands_for_three_settings_and_they_for_it(config, preset):
+    assert config.of({"preset": preset}).objective == "reward per step"
+    named = config.of({"preset": preset, "objective": "return per episode"})
+    assert {name: getattr(named, name) for name in EPISODIC} == EPISODIC
+    assert config.of({"preset": preset, **EPISODIC}) == named
+    assert config.from_json(json.loads(json.dumps(named.to_json()))) == named
+    discounted = config.of({"preset": preset, **EPISODIC, "discount": 0.9})
+    assert discounted.objective == "reward per step"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"discount": 0.9}, "termination='mask', got discount=0.9. Leave it out"),
+        ({"centered": True}, "got centered=True. "),
+        ({"termination": "continue"}, "got termination='continue'. "),
+        ({"risk_level": 0.5}, "risk_level=0.5 is about the reward per step."),
+        ({"rule": "rvi"}, "'rvi' needs an average that is subtracted"),
+        ({"objective": "reward"}, "Known: return per episode, reward per step."),
+        ({"objective": ["return per episode"]}, "Known: return per episode, reward per step."),
+        ({"objective": "reward per step", **EPISODIC}, "Use objective='return per episode'."),
+    ],
+)
+def test_what_contradicts_an_objective_is_refused(settings, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        QLearningConfig.of({"objective": "return per episode", **settings})
+
+
 @pytest.mark.parametrize("rule", ["differential", "rvi"])
 def test_offset_is_for_d2_and_d3(rule):
     with pytest.raises(

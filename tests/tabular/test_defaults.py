@@ -242,8 +242,6 @@ def test_where_all_rewards_are_equal_an_end_gets_a_cost_or_a_prize(reward, best,
 def test_where_rewards_differ_an_end_costs_nothing():
     agent = perstep.QLearning("FrozenLake-v1", seed=1).learn(3_000)
     assert agent.reset_cost == 0.0
-    with pytest.raises(ValueError, match="'auto' is for tables"):
-        perstep.ActorCritic("CartPole-v1", reset_cost="auto")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ AGENTS = {
     "actor-critic": (perstep.ActorCritic, {"rule": "d2"}),
     "d3 actor-critic": (perstep.ActorCritic, {"rule": "d3", "termination": "mask", "reset_cost": 0.5}),
     "q": (perstep.TileQ, {"rule": "d2", "epsilon": 0.3}),
-    "d3 q": (perstep.TileQ, {"rule": "d3", "epsilon": 0.3}),
+    "d3 q": (perstep.TileQ, {"rule": "d3", "epsilon": 0.3, "reset_cost": "auto"}),
     "sarsa": (perstep.TileQ, {"rule": "d3", "bootstrap": "sampled", "reset_cost": 2.0}),
     "expected sarsa": (perstep.TileQ, {"rule": "d2", "bootstrap": "expected", "termination": "mask"}),
     "rvi": (perstep.TileQ, {"rule": "rvi"}),
@@ -147,6 +147,7 @@ def test_the_compiled_and_the_plain_loop_learn_alike(name, world):
     np.testing.assert_allclose(fast._run.weights.critic, plain._run.weights.critic, rtol=0, atol=1e-9)
     np.testing.assert_allclose(fast._run.weights.actor, plain._run.weights.actor, rtol=0, atol=1e-9)
     np.testing.assert_allclose(fast.reward_quantiles, plain.reward_quantiles, rtol=0, atol=1e-9)
+    assert fast._ends.known.tolist() == pytest.approx(plain._ends.known.tolist(), rel=0, abs=0, nan_ok=True)
     assert fast.history.reward_rate.tolist() == plain.history.reward_rate.tolist()
     assert fast.history.episodes.tolist() == plain.history.episodes.tolist()
     np.testing.assert_array_equal(fast.history.episode_return, plain.history.episode_return)
@@ -176,6 +177,25 @@ def test_the_car_is_cut_off_after_200_steps(name):
     assert (np.flatnonzero(agent.history.episodes) + 1).tolist() == [200, 400, 600]
     assert agent.history.episode_return[agent.history.episodes > 0].tolist() == [-200.0] * 3
     assert set(agent.history.reward_rate) == {-1.0}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_where_all_rewards_are_equal_the_first_episode_says_what_an_end_costs(name, tmp_path):
+    """Also in a file: the cost is that of the first episode, though others have ended since."""
+    agent = new_agent(name, "CartPole-v1", reset_cost="auto")
+    assert agent.reset_cost == 0.0
+    agent.record_every(1, rows=2000).learn(300)
+    history = agent.history
+    first = history.episode_return[history.episodes > 0][0]
+    assert agent.reset_cost == first > 0.0
+    assert set(history.reward_rate[history.episodes > 0]) == {1.0 - first}  # the first end costs it already
+    agent.save(tmp_path / "a.safetensors")
+    again = perstep.load(tmp_path / "a.safetensors")
+    assert again.reset_cost == first
+    assert again.evaluate(500).average_reward == agent.evaluate(500).average_reward < 1.0
+    masked = new_agent(name, "CartPole-v1", reset_cost="auto", termination="mask").learn(300)
+    assert masked.history.episodes.sum() > 3
+    assert masked.reset_cost == 0.0  # the mask says what an end is worth
 
 
 def test_other_limits_and_none():

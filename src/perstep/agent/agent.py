@@ -14,13 +14,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.agent import files
-from perstep.agent.arrays import Limits, check_limits, check_masses, fill, put
+from perstep.agent import saving
+from perstep.agent.arrays import Limits, check_limits, check_masses, fill, finite_numbers, put
 from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agent.card import card
 from perstep.agent.checks import Finding, FindingWarning, findings
@@ -31,7 +32,7 @@ from perstep.distributions.distribution import Distribution
 from perstep.distributions.forecast import Forecast
 from perstep.distributions.history import ROWS, History, note_end
 from perstep.files import storage
-from perstep.gym.behaviour import Ends
+from perstep.gym.behaviour import COST, NUMBER, Ends
 from perstep.gym.loop import GymnasiumWorld
 from perstep.gym.opening import Absent, go_back, name_of_world, open_world
 from perstep.gym.spaces import space_to_json
@@ -43,7 +44,7 @@ from perstep.rules import transition
 from perstep.rules.masses import MOST_DOUBLINGS, is_outgrown
 from perstep.rules.masses import atoms as atoms_of_masses
 from perstep.rules.risk import Risk
-from perstep.rules.settings import LearnerConfig
+from perstep.rules.settings import PER_EPISODE, PER_STEP, LearnerConfig
 from perstep.rules.transition import RULES, RewardEstimate
 from perstep.system.budget import claim
 from perstep.system.signals import deferred_signals, raise_again
@@ -124,6 +125,12 @@ class Agent(ABC):
             "Choose a smaller num_quantiles.",
         )
         self._opened = open_world(env, self._reads_vectors)
+        if config.objective == PER_EPISODE and self.never_ends:
+            raise ValueError(
+                f"objective={PER_EPISODE!r} needs episodes that end, but {name_of_world(self._opened, self._opened.env)} goes on "
+                "for ever: so does every finite MDP, and every world behind perstep.gym.endless. Give the Gymnasium environment "
+                f"itself, or use objective={PER_STEP!r}."
+            )
         self._composed = self._opened.composed if self._reads_vectors else None
         self._life = Life(config.theta_size, changing=config.preset == "changing", forecasts=config.forecast)
         self.may_diverge = False
@@ -145,6 +152,7 @@ class Agent(ABC):
         self._risk = Risk(config.risk_level, self._rewards) if config.target_from_quantiles else None
         self._generator = make_generator(config.seed)
         self._prediction_generator = make_generator(config.seed, 1)
+        self._ends = self._new_ends()
         self._world: GymnasiumWorld | None = None
         if self._opened.env is not None:
             self._world = GymnasiumWorld(self._opened.env, self._ends, config.seed)
@@ -187,12 +195,22 @@ class Agent(ABC):
         return self._opened.mdp.name or "a finite MDP" if self._opened.mdp is not None else None
 
     @property
-    def reset_cost(self) -> float:
-        """What the end of an episode costs now."""
-        return self._ends.reset_cost if self._world is None else self._world.reset_cost
+    def ends(self) -> int:
+        """The number of episodes that ended while it learnt; those that a time limit cut off did not end."""
+        return self._ends.number
 
     @property
-    def _ends(self) -> Ends:
+    def never_ends(self) -> bool:
+        """Whether it is known that no episode ever ends in this world."""
+        return self._opened.never_ends
+
+    @property
+    def reset_cost(self) -> float:
+        """What the end of an episode costs now."""
+        return self._ends.reset_cost
+
+    def _new_ends(self) -> Ends:
+        """What an end means here, before the first one."""
         return Ends.of(self.config.termination, self.config.reset_cost)
 
     def __init_subclass__(cls) -> None:
@@ -285,7 +303,7 @@ class Agent(ABC):
         return float(transition.average_reward(self.config.rule_row.number, self._rewards))
 
     @property
-    def objective(self) -> float:
+    def risk_adjusted_reward(self) -> float:
         """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
         return float(transition.average_reward(self.config.rule_row.number, self._objective))
 
@@ -350,12 +368,12 @@ class Agent(ABC):
 
         `card`: also write `card()` beside it, as a file that ends in .md.
         """
-        files.save(self, path, with_card=card)
+        saving.save(self, path, with_card=card)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: World | None = None) -> Self:
         """`perstep.load`, for a file of this kind of agent."""
-        if not isinstance(agent := files.load(path, env), cls):
+        if not isinstance(agent := import_module("perstep.agent.files").load(path, env), cls):
             raise TypeError(
                 f"{path} holds a {type(agent).__name__}, not a {cls.__name__}. Use perstep.load, which reads all."
             )
@@ -548,6 +566,7 @@ class Agent(ABC):
         if self._rewards.offset[0] and not (self.config.rule_row.has_offset or self.config.scale_free):
             raise storage.BadFile(f"The file holds an offset, but the rule {self.config.rule!r} has none.")
         self._life.restore(arrays, metadata["steps"])
+        self._restore_ends(arrays)
         for name, generator in (("generator", self._generator), ("prediction_generator", self._prediction_generator)):
             put(name, generator, arrays)
             if not generator.any():
@@ -558,11 +577,19 @@ class Agent(ABC):
                 self._check_point(self._world.point, self._world.action)
         self._take_over(arrays, metadata)
 
+    def _restore_ends(self, arrays: storage.Arrays) -> None:
+        """How many ends there were, and what one costs, unless the settings or the world say it."""
+        known = self._ends.known.copy()
+        put("ends", known, arrays)
+        finite_numbers("ends", known[COST:])
+        self._ends.known[:] = known if self._ends.is_found else [*self._ends.known[:NUMBER], known[NUMBER]]
+
     def __repr__(self) -> str:
         learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
         where = f", in compiled {self.compiled_world}" if self.compiled_world is not None and self.mdp is None else ""
         wrong = self.check()
         reported = f", findings: {', '.join(finding.name for finding in wrong)} (see check())" if wrong else ""
         level = self.config.risk_level
-        aim = f", worst {100 * level:g} % {self.objective:.4g}" if level < 1.0 else ""
-        return f"{type(self).__name__}(rule={self.config.rule!r}, {learnt}{aim}{where}{reported})"
+        aim = f", worst {100 * level:g} % {self.risk_adjusted_reward:.4g}" if level < 1.0 else ""
+        objective = "" if self.config.objective == PER_STEP else f", objective={self.config.objective!r}"
+        return f"{type(self).__name__}(rule={self.config.rule!r}{objective}, {learnt}{aim}{where}{reported})"

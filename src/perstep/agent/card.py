@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from perstep.agent.citations import cite
+from perstep.agent.objective import objective_sentence
 from perstep.distributions.distribution import Distribution, ThinTail
 from perstep.gym.opening import describe
 from perstep.rules.lattice import ALGORITHMS, Algorithm
@@ -31,6 +32,7 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
         f"# {name} in {agent.world_name}",
         f"A `perstep.{type(agent).__name__}`{rule}{source}, after {agent.steps:,} steps of learning. "
         f"World: {agent.world_name}. Preset: `{agent.config.preset}`.",
+        *([sentence] if agent.ends and (sentence := objective_sentence(agent)) else []),
         _settings(agent),
         "## What it earned",
         *_earned(agent),

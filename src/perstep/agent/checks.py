@@ -14,6 +14,7 @@ import numpy as np
 
 from perstep.numerics.scale import MEAN, REWARD
 from perstep.numerics.schedules import as_decay
+from perstep.rules.settings import PER_EPISODE, PER_STEP
 
 Agent = Any  # of agent/agent.py, which uses this module
 
@@ -39,7 +40,7 @@ class Finding:
     """One thing that is probably wrong."""
 
     name: str
-    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "unvisited", "replay", "loss",
+    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "unvisited", "replay", "loss", "no end",
     "divergence" or "small steps"."""
     sentence: str
     """What was expected, what was got, and what to change."""
@@ -141,7 +142,18 @@ def _equal_rewards(agent: Agent) -> Iterator[Finding]:
             "equal rewards",
             f"Every step paid {rewards.mean:g} and {ends:,} episodes ended, at no cost: all policies have the same average reward, "
             f"and there is nothing to learn. Give an end a cost with reset_cost (above 0 for long episodes, below 0 for short "
-            "ones), or use termination='stop' with a discount below 1.",
+            "ones), or use objective='return per episode'.",
+        )
+
+
+def _no_end(agent: Agent) -> Iterator[Finding]:
+    if agent.config.objective == PER_EPISODE and not agent.ends:
+        cut = int(agent.history.episodes.sum())
+        though = f" ({cut:,} were cut off by a time limit, which is no end)" if cut else ""
+        yield Finding(
+            "no end",
+            f"In {agent.steps:,} steps no episode has ended{though}, and the return of an episode that never ends has no limit: "
+            f"values grow with the steps. Use objective={PER_STEP!r}, or learn longer if an end is hard to find.",
         )
 
 
@@ -198,6 +210,8 @@ def _drift(agent: Agent) -> Iterator[Finding]:
     config = agent.config
     if len(before) < 3 or len(now) < 3 or config.discount < 1.0 or config.risk_level < 1.0:
         return  # with a target that moves, the level of the values has no meaning
+    if not config.centered:  # nothing is subtracted that could be wrong
+        return
     moved, size = float(now[-1] - before[0]), float(np.median(spreads))
     steady = (np.diff(np.concatenate([before, now])) * np.sign(moved) > 0).mean() > 0.9
     if steady and abs(moved) > DRIFT * max(size, _spread(agent)):
@@ -263,7 +277,7 @@ def _loss(agent: Agent) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[Any], Iterator[Finding]], ...] = (
-    _divergence, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _unvisited, _replay, _loss,
+    _divergence, _no_end, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _unvisited, _replay, _loss,
 )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ class Evaluation:
     """All rewards in their order; None if not all were kept."""
 
     @property
-    def objective(self) -> float:
+    def risk_adjusted_reward(self) -> float:
         """What the agent maximises: the mean reward, or with a risk_level below 1 the mean of the worst share of the rewards."""
         return self.average_reward if self.risk_level == 1.0 else self.reward_distribution.cvar(self.risk_level)
 

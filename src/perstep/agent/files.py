@@ -11,67 +11,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perstep.agent.arrays import check_limits, check_masses, flatten, has_shape
-from perstep.agent.card import card
+from perstep.agent.agent import Agent
+from perstep.agent.arrays import has_shape
+from perstep.agent.saving import FORMAT
 from perstep.files import storage
-from perstep.gym.opening import describe, reopen, say_of_reset, start_anew
+from perstep.gym.opening import reopen, say_of_reset, start_anew
 from perstep.inputs.checks import number
 from perstep.inputs.errors import UnknownName, unknown
 from perstep.rules.lattice import LEARNERS
 from perstep.system.budget import BUDGET, limited
-from perstep.system.signals import deferred_signals, raise_again
 
 if TYPE_CHECKING:
     from perstep.gym.opening import World
 
-Agent = Any  # of agent/agent.py, which uses this module
-
-FORMAT = 1  # of saved files
 
 AGENTS = {row.agent: row for row in LEARNERS.values()}  # learners of one class have one class of settings
 BEFORE = ".before"  # in the name of the checkpoint before the newest one
 UNFIT = "lacks something that an agent needs, or has it in another shape"
-
-
-def save(agent: Agent, path: str | os.PathLike[str], *, with_card: bool = False) -> None:
-    """Write everything that an agent is to one .safetensors file, published by rename."""
-    world_arrays, world = describe(agent._opened, agent._world, agent._described_spaces())
-    arrays = {
-        **flatten("rewards", agent._rewards),
-        **(flatten("objective", agent._objective) if agent.config.target_from_quantiles else {}),
-        **agent._life.arrays(),
-        "generator": agent._generator,
-        "prediction_generator": agent._prediction_generator,
-        **world_arrays,
-        **agent._arrays(),
-    }
-    metadata = {
-        "format": FORMAT,
-        "agent": type(agent).__name__,
-        "config": agent.config.to_json(),
-        "steps": agent.steps,
-        "world": world,
-    }
-    with deferred_signals() as received:  # a signal leaves neither half a file nor a draft
-        _refuse_unreadable(agent, arrays)
-        storage.write(path, arrays, metadata)
-        if with_card:
-            with storage.published(Path(f"{os.fspath(path)}.md")) as draft:
-                draft.write_text(card(agent, Path(path).name), encoding="utf-8")
-    raise_again(received)
-
-
-def _refuse_unreadable(agent: Agent, arrays: storage.Arrays) -> None:
-    """Refuse to write what `load` would refuse to read, while the agent can still be mended."""
-    try:
-        check_masses(agent._rewards)
-        agent._life.check()
-        check_limits(arrays, agent._limits())
-    except storage.BadFile as error:
-        raise ValueError(
-            f"This agent cannot be saved, since its file could not be loaded again: {error} Its rewards are probably too "
-            "large: divide them by a constant, and learn anew. The agent itself is as it was."
-        ) from error
 
 
 def load(path: str | os.PathLike[str], env: World | None = None, *, budget: float = BUDGET) -> Agent:
@@ -136,7 +92,7 @@ def checkpoint_before(path: Path) -> Path:
 
 def _load(path: str | os.PathLike[str], env: World | None, *, own: bool) -> Agent:
     arrays, metadata = storage.read(path, functools.partial(_accept, path))
-    agent_class: Any = AGENTS[metadata["agent"]].agent_class
+    agent_class: type[Agent] = AGENTS[metadata["agent"]].agent_class
     with _blaming(path):
         settings, about = dict(metadata["config"]), metadata["world"]
         config = agent_class.Config.from_json(settings)

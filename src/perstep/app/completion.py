@@ -57,7 +57,7 @@ def _choices(hint: Any) -> Iterable[str]:
     """The words of a Literal, also inside Annotated and unions."""
     origin = typing.get_origin(hint)
     if origin is typing.Literal:
-        yield from map(str, typing.get_args(hint))
+        yield from (word for word in map(str, typing.get_args(hint)) if " " not in word)  # shells would take them apart
     elif origin is typing.Annotated:
         yield from _choices(typing.get_args(hint)[0])
     elif origin in (typing.Union, types.UnionType):

@@ -152,10 +152,10 @@ class NetworkAgent(Agent):
         return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
 
     @property
-    def objective(self) -> float:
+    def risk_adjusted_reward(self) -> float:
         """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
         if self._network.heads is None:
-            return super().objective
+            return super().risk_adjusted_reward
         return self.reward_distribution.cvar(
             self.config.risk_level
         )  # gains of heads lag behind, what is earned does not
@@ -345,7 +345,7 @@ class NetworkHooks(AgentHooks):
 
     def learn_from(self, transition: Transition) -> None:
         """Learn from one transition of a vector environment."""
-        env, action, reward, next_point, _, masked, resume = transition
+        env, action, reward, _, next_point, _, masked, resume = transition
         if transition.ends:
             self._agent._repeats[env] = 0
         self._learn(env, action, reward, next_point, masked, resume)

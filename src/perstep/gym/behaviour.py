@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.numerics.compiled import compiled
+
 NO_ACTION = -1  # no action has been chosen yet
 
 
@@ -21,41 +23,54 @@ class Behaviour(NamedTuple):
     epsilon_power: float = 0.0  # on tables, how fast ε falls; 0 for a constant
 
 
+ONLY_REWARD, COST, NUMBER = 0, 1, 2  # the reward that all steps paid, what an end costs, how many there were
+NO_REWARD = math.inf  # before the first step. NaN stands for rewards that differ, and for a cost that is given
+
+
 class Ends(NamedTuple):
     """What the end of an episode means: the one place where it is decided."""
 
     mask: bool  # whether the value after an end is 0; otherwise it is that of the next start
-    reset_cost: float  # subtracted from the reward of the last transition
-    adapts: bool = False  # whether the reset cost is found by AdaptiveCost instead
+    is_found: bool  # whether the cost of an end is found by `see`
+    known: NDArray[np.float64]  # (3,), what `see` moves, by the three names above
 
     @classmethod
     def of(cls, termination: str, reset_cost: float | str) -> Ends:
-        """From the settings of an agent."""
-        adapts = isinstance(reset_cost, str)
-        return cls(termination != "continue", 0.0 if adapts else float(reset_cost), adapts)
+        """From the settings of an agent. Where an end is masked or stops everything, nothing is to be found: that is its worth."""
+        is_found = isinstance(reset_cost, str) and termination == "continue"
+        cost = 0.0 if isinstance(reset_cost, str) else float(reset_cost)
+        return cls(termination != "continue", is_found, np.array([NO_REWARD if is_found else math.nan, cost, 0.0]))
+
+    @property
+    def reset_cost(self) -> float:
+        """What is subtracted from the reward of the last transition, now."""
+        return float(self.known[COST])
+
+    @property
+    def number(self) -> int:
+        """How many ends there were while learning; truncations are none."""
+        return int(self.known[NUMBER])
 
 
-class AdaptiveCost:
-    """The reset cost of `reset_cost="auto"`: the return of the first episode while all rewards are the same, otherwise 0.
+@compiled
+def see(known: NDArray[np.float64], reward: float, terminated: bool, episode_return: float) -> None:
+    """Take note of one step, before the cost of an end is subtracted.
 
-    Where every step pays the same, all policies have the same average reward, and nothing can be learnt. What people then want
-    are long episodes if steps pay, and short ones if they cost. With a cost of the sign of the rewards that is what the average
-    says; its size does not matter to the best policy.
+    The cost of `reset_cost="auto"` is the return of the first episode while all rewards are the same, otherwise 0. Where every step
+    pays the same, all policies have the same average reward, and nothing can be learnt. What people then want are long episodes if
+    steps pay, and short ones if they cost. With a cost of the sign of the rewards that is what the average says; its size does not
+    matter to the best policy.
     """
-
-    def __init__(self) -> None:
-        self.only_reward: float | None = None  # None before the first step, NaN once rewards differ
-        self.cost = 0.0
-
-    def see(self, reward: float, terminated: bool, episode_return: float) -> float:
-        """Take note of one step; returns the cost of an end now."""
-        if self.only_reward is None:
-            self.only_reward = reward
-        elif reward != self.only_reward:
-            self.only_reward, self.cost = math.nan, 0.0
-        if terminated and not math.isnan(self.only_reward) and self.cost == 0.0:
-            self.cost = episode_return
-        return self.cost
+    known[NUMBER] += terminated
+    if np.isnan(known[ONLY_REWARD]):
+        return
+    if known[ONLY_REWARD] == NO_REWARD:
+        known[ONLY_REWARD] = reward
+    elif reward != known[ONLY_REWARD]:
+        known[ONLY_REWARD], known[COST] = math.nan, 0.0
+        return
+    if terminated and known[COST] == 0.0:
+        known[COST] = episode_return
 
 
 class BadReward(ValueError):

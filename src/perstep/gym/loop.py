@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.gym.answers import first_observation, whole_step
-from perstep.gym.behaviour import AdaptiveCost, Ends, finite
+from perstep.gym.behaviour import Ends, finite, see
 from perstep.gym.world_state import fingerprint, kinds
 from perstep.system.budget import claim
 
@@ -38,18 +38,12 @@ class GymnasiumWorld:
     def __init__(self, env: Any, ends: Ends, seed: int) -> None:
         self.env = env
         self.ends = ends
-        self.adaptive_cost = AdaptiveCost() if ends.adapts else None
         self.first_seed = seed
         self.seed: int | None = seed  # of the next reset: only the first one gets a seed
         self.point: Any = None  # where the agent is; None before the first reset
         self.action: Any = None  # chosen there and not yet taken
         self.episode_return = 0.0  # sum of the rewards since the last reset
         self._left_as: int | None = None  # the world's fingerprint after the agent's last step
-
-    @property
-    def reset_cost(self) -> float:
-        """What an end costs now."""
-        return self.ends.reset_cost if self.adaptive_cost is None else self.adaptive_cost.cost
 
     def reset(self) -> Any:
         """The first observation of an episode."""
@@ -84,10 +78,9 @@ class GymnasiumWorld:
                     if not terminated:
                         next_point = copy.copy(next_point)  # a world may write its next start to the same memory
                     resume = hooks.read(self.reset())
-                if self.adaptive_cost is not None:
-                    self.adaptive_cost.see(reward, bool(terminated), ended_with)
+                see(self.ends.known, reward, bool(terminated), ended_with)
                 if terminated:
-                    reward -= self.reset_cost
+                    reward -= self.ends.reset_cost
                     next_point = resume
                 masked = bool(terminated) and self.ends.mask
                 action = hooks.learn_then_act(self.point, self.action, reward, next_point, masked, resume)
@@ -142,7 +135,7 @@ class GymnasiumWorld:
             observation, reward, terminated, truncated, _ = whole_step(env.step(choose(observation)))
             value = finite(reward, moment)
             episode += value
-            rewards[moment] = value - (self.reset_cost if terminated else 0.0)
+            rewards[moment] = value - (self.ends.reset_cost if terminated else 0.0)
             if terminated or truncated:
                 returns.append(episode)
                 episode = 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
-import math
 import re
 import sys
 import warnings
@@ -21,8 +20,7 @@ from perstep.files.storage import Arrays, BadFile
 from perstep.gym.loop import GymnasiumWorld
 from perstep.gym.motion import compiled_world
 from perstep.gym.spaces import composed_space, flattened, space_from_json
-from perstep.gym.world_state import FOLLOWING, WATCHING, kind, kinds, restore, snapshot, time_limit
-from perstep.inputs.checks import number
+from perstep.gym.world_state import FOLLOWING, TELEPORT, WATCHING, kind, kinds, restore, snapshot, time_limit
 from perstep.inputs.errors import UnknownName
 from perstep.mdp.env import FiniteMDPEnv
 from perstep.mdp.mdp import FiniteMDP
@@ -83,6 +81,11 @@ class Opened:
         and in a Gymnasium environment by Gymnasium's numbers."""
         assert self.mdp is not None
         return Names(range(self.mdp.num_states), range(self.mdp.num_actions)) if self.numbered else self.mdp.names
+
+    @property
+    def never_ends(self) -> bool:
+        """Whether it is known that no episode ever ends: in a finite MDP, and where every end is a jump to the next start."""
+        return self.mdp is not None or (self.env is not None and TELEPORT in kinds(self.env))
 
     @property
     def composed(self) -> Any:
@@ -206,9 +209,6 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     follows = FOLLOWING in kinds(world.env)  # a policy is in no file: the world has to be given again
     if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs) and not follows:
         about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": time_limit(world.env) or -1}
-    if world.adaptive_cost is not None and world.adaptive_cost.only_reward is not None:
-        only = world.adaptive_cost.only_reward
-        about["reset_cost"] = [None if math.isnan(only) else only, world.adaptive_cost.cost]
     state = None if world.point is None else snapshot(world.env)
     untouched = world.seed == world.first_seed  # before the first reset
     about["resumes"] = "from the same state" if state or untouched else FRESH
@@ -338,12 +338,6 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
 def go_back(world: GymnasiumWorld, about: dict[str, Any]) -> None:
     """Put a world back where it was when it was described. If that is not known, or the world is another one, it continues from
     a fresh reset."""
-    if world.adaptive_cost is not None and "reset_cost" in about:
-        only, cost = about["reset_cost"]
-        world.adaptive_cost.only_reward = (
-            math.nan if only is None else number("reset_cost", only, -math.inf, above=True)
-        )
-        world.adaptive_cost.cost = number("reset_cost", cost, -math.inf, above=True)
     if "state" not in about:
         return
     world.reset()

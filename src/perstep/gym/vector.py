@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.gym.behaviour import Ends, finite
+from perstep.gym.behaviour import Ends, finite, see
 from perstep.gym.loop import moved
 from perstep.gym.spaces import discrete_actions
 from perstep.gym.world_state import fingerprint
@@ -29,7 +29,9 @@ class Transition(NamedTuple):
     action: int
     """As a number from 0."""
     reward: float
-    """With the reset cost subtracted."""
+    """As the environment gives it."""
+    episode_return: float
+    """The sum of the rewards of the episode up to here."""
     next_point: Any
     """S′: the first state of the next episode if this one terminated, otherwise the state that the step led to."""
     terminated: bool
@@ -111,9 +113,10 @@ class VectorWorld:
         try:
             while learnt < num_steps:
                 for transition in self.step(hooks.read, hooks.act_at(self.points), clock + learnt):
-                    if (episode_return := self._ended(transition)) is not None:
-                        hooks.note_end(episode_return)
-                    hooks.learn_from(transition)
+                    see(self.ends.known, transition.reward, transition.terminated, transition.episode_return)
+                    if transition.ends:
+                        hooks.note_end(transition.episode_return)
+                    hooks.learn_from(self._with_cost(transition))
                     learnt += 1
         except BaseException:  # some environments have moved on and the agent has not: all continue from a reset
             self.points = None
@@ -132,27 +135,22 @@ class VectorWorld:
         try:
             while moment < num_steps:
                 for transition in self.step(read, act(points), moment):
-                    episode_return = self._ended(transition)
                     if moment == num_steps:  # the budget ends within a step of all environments
                         continue
-                    rewards[moment] = transition.reward
+                    rewards[moment] = self._with_cost(transition).reward
                     moment += 1
-                    if episode_return is not None:
-                        returns.append(episode_return)
+                    if transition.ends:
+                        returns.append(transition.episode_return)
                 assert self.points is not None
                 points = self.points
         finally:  # whatever happens above, learning continues from a reset
             self.points = None
         return rewards, np.array(returns)
 
-    def _ended(self, transition: Transition) -> float | None:
-        """The return of an episode, without the reset cost, if it ends here."""
-        env = transition.env
-        self._returns[env] += transition.reward + (self.ends.reset_cost if transition.terminated else 0.0)
-        if not transition.ends:
-            return None
-        episode_return, self._returns[env] = float(self._returns[env]), 0.0
-        return episode_return
+    def _with_cost(self, transition: Transition) -> Transition:
+        """The transition with what an end costs now subtracted from its reward, if it is one."""
+        cost = self.ends.reset_cost if transition.terminated else 0.0
+        return transition._replace(reward=transition.reward - cost)
 
     def reset(self, seed: int | None) -> Any:
         """The first observations of all environments."""
@@ -168,8 +166,7 @@ class VectorWorld:
         """One step of all environments: the transitions that it completes, in order. `self.points` moves along."""
         observations, given, terminated, truncated, info = self.env.step(self._actions.points(actions))
         points = np.array(read(observations))  # a copy: environments may write the next step to the same memory
-        costs = np.where(terminated, self.ends.reset_cost, 0.0)
-        rewards = [finite(reward, moment) - cost for reward, cost in zip(given, costs, strict=True)]
+        rewards = [finite(reward, moment) for reward in given]
         outcome = Outcome(points, actions, rewards, np.array(terminated, np.bool_), np.array(truncated, np.bool_))
         self.points = points
         if self.mode == NEXT_STEP:
@@ -209,7 +206,12 @@ class VectorWorld:
 
     def _transition(self, outcome: Outcome, env: int, next_point: Any, resume: Any) -> Transition:
         action, reward, terminated = int(outcome.actions[env]), outcome.rewards[env], bool(outcome.terminated[env])
-        return Transition(env, action, reward, next_point, terminated, terminated and self.ends.mask, resume)
+        self._returns[env] += reward
+        episode_return = float(self._returns[env])
+        if terminated or outcome.truncated[env]:
+            self._returns[env] = 0.0
+        masked = terminated and self.ends.mask
+        return Transition(env, action, reward, episode_return, next_point, terminated, masked, resume)
 
 
 def is_vector(env: Any) -> bool:

@@ -175,7 +175,7 @@ class Planner(StatesAgent):
         return float(low), float(high)
 
     @property
-    def objective(self) -> float:
+    def risk_adjusted_reward(self) -> float:
         """The average reward, or with a risk_level below 1 the mean of the worst share of the rewards, of the best policy in the
         world as learnt."""
         if self.config.risk_level == 1.0 or self.steps == 0:

@@ -17,6 +17,7 @@ class PlannerConfig(AgentConfig):
     on_a_table: ClassVar[bool] = True
     rule: ClassVar[str] = ""
     rule_row: ClassVar[Rule] = NO_RULE
+    objective: ClassVar[str] = "reward per step"
     theta_size: ClassVar[int] = 1
     value_size: ClassVar[int] = 1
     initial_average_reward: ClassVar[None] = None

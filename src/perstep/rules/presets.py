@@ -29,6 +29,7 @@ TABLES: Settings = {
 CHANGING_TABLES: Settings = {"step_size": Decay(0.1, 0.0)}
 
 NETWORKS: Settings = {
+    "reset_cost": "auto",
     "discount": 0.99,
     "termination": "stop",
     "reward_tracking": "stream",
@@ -58,6 +59,7 @@ CHANGING_NETWORKS: Settings = {
 }
 
 TILES: Settings = {
+    "reset_cost": "auto",
     "reward_ratio": None,
     "reward_step_size": Decay(1.0, 0.5),
     "average_step_size": Decay(0.1, 0.9, 100.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -18,6 +19,9 @@ from perstep.rules.masses import FEWEST_ATOMS
 from perstep.rules.transition import RULES, Rule, Schedule, Workspace, workspace
 
 AUTO = "auto"
+PER_STEP, PER_EPISODE = OBJECTIVES = "reward per step", "return per episode"
+EPISODIC: Mapping[str, Any] = {"centered": False, "discount": 1.0, "termination": "mask"}
+"""What the objective "return per episode" stands for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +33,9 @@ class AgentConfig:
     """Where settings that are not named come from: "steady" (an agent's default), "changing" for a world that changes, or
     "paper"."""
     reset_cost: float | Literal["auto"] = 0.0
-    """Subtracted from the reward whenever an episode ends. "auto", for tables: the return of the first episode while all rewards
-    are the same, so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now)."""
+    """Subtracted from the reward whenever an episode ends. "auto": the return of the first episode while all rewards are the same,
+    so that there is something to learn, otherwise 0 (`agent.reset_cost` is what it is now); also 0 where `termination` says that
+    nothing follows an end."""
     risk_level: float = 1.0
     """τ: the mean of the worst share τ of the rewards per step (CVaR) is maximised; 1 is their mean, as in the paper."""
     seed: int = 0
@@ -39,11 +44,6 @@ class AgentConfig:
     def __post_init__(self) -> None:
         choice("preset", self.preset, presets.PRESETS)
         self._number("risk_level", 0.0, 1.0, above=True)
-        if self.reset_cost == "auto" and not self.on_a_table:
-            raise ValueError(
-                "reset_cost='auto' is for tables. Use termination='stop' on tiles and with networks: an end is then worth what "
-                "follows it, nothing."
-            )
         if isinstance(self.reset_cost, str):
             choice("reset_cost", self.reset_cost, ("auto",))
         else:
@@ -110,6 +110,10 @@ class LearnerConfig(AgentConfig):
 
     rule: str = "d2"
     """What a transition does to the estimates: "differential", "d2", "d3", "rvi" or "categorical"."""
+    objective: Literal["reward per step", "return per episode"] = "reward per step"
+    """What is maximised where episodes end. To the "reward per step" an end is a step of the world like any other. The
+    "return per episode" is the sum of rewards up to an end, undiscounted: it stands for centered=False, discount=1 and
+    termination="mask". Where no episode ends it has no limit."""
     step_size: float | Decay = 2e-3
     """α of the values: a constant, or Decay(scale, power) with the visits of each entry."""
     reward_ratio: float | Literal["auto"] | None = 2.0
@@ -149,6 +153,7 @@ class LearnerConfig(AgentConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         choice("rule", self.rule, RULES)
+        choice("objective", self.objective, OBJECTIVES)
         choice("return_mean", self.return_mean, ("quantiles", "delta"))
         switch("scale_free", self.scale_free)
         switch("forecast", self.forecast)
@@ -178,6 +183,7 @@ class LearnerConfig(AgentConfig):
             self._check_horizon()
         self._number("discount", 0.0, 1.0, above=True)
         switch("centered", self.centered)
+        self._check_objective()
         named = self.offset_ratio if self.offset_ratio != AUTO else 0.0
         if named and not self.rule_row.has_offset:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_offset)
@@ -205,6 +211,30 @@ class LearnerConfig(AgentConfig):
             raise ValueError(
                 "With centered=False and discount=1 the values of a continuing task grow without bound. "
                 "Use a discount below 1 or centered=True; termination='mask' if all episodes end."
+            )
+
+    def _check_objective(self) -> None:
+        """Refuse an objective that other settings contradict."""
+        given = {name: getattr(self, name) for name in EPISODIC}
+        if self.objective == PER_STEP:
+            if given == EPISODIC:
+                raise ValueError(
+                    "centered=False, discount=1 and termination='mask' maximise the return per episode, not the reward per step. "
+                    f"Use objective={PER_EPISODE!r}."
+                )
+            return
+        if other := ", ".join(f"{name}={value!r}" for name, value in given.items() if value != EPISODIC[name]):
+            raise ValueError(
+                f"objective={PER_EPISODE!r} stands for centered=False, discount=1 and termination='mask', got {other}. "
+                f"Leave it out, or use objective={PER_STEP!r}."
+            )
+        if self.risk_level < 1.0:
+            raise ValueError(
+                f"risk_level={self.risk_level:g} is about the reward per step. Use it with objective={PER_STEP!r}."
+            )
+        if self.rule_row.average_is_read_from_values:
+            raise ValueError(
+                f"The rule {self.rule!r} needs an average that is subtracted. Use it with objective={PER_STEP!r}."
             )
 
     def _check_horizon(self) -> None:
@@ -323,6 +353,17 @@ class LearnerConfig(AgentConfig):
         )
 
     @classmethod
+    def of(cls, settings: dict[str, Any]) -> Self:
+        """As for every agent. What an objective stands for counts as if it were named, and what stands for one names it."""
+        if "objective" in settings:
+            named = _same(settings["objective"], PER_EPISODE)
+            return super().of({**EPISODIC, **settings} if named else settings)
+        usual = {field.name: field.default for field in dataclasses.fields(cls)}
+        usual |= presets.defaults(cls.__name__, settings.get("preset", presets.DEFAULT)) | settings
+        episodic = all(_same(usual[name], value) for name, value in EPISODIC.items())
+        return super().of({**settings, "objective": PER_EPISODE} if episodic else settings)
+
+    @classmethod
     def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
         """What is named, and what the preset says of the rest, unless it contradicts what is named."""
         if named.get("reward_ratio") is not None and named.get("reward_step_size") is not None:
@@ -411,6 +452,11 @@ def _learners(config: type[AgentConfig]) -> list[type[AgentConfig]]:
     """The configs of the learners themselves: nothing is derived from them here, though flags of a command line may be."""
     derived = [child for child in config.__subclasses__() if child.__module__.endswith(".settings")]
     return [leaf for child in derived for leaf in _learners(child)] if derived else [config]
+
+
+def _same(given: object, value: object) -> bool:
+    """Whether a setting has this value; given may be anything, also an array."""
+    return isinstance(given, bool | int | float | str) and given == value
 
 
 def reads_average_from_values(rule: object) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from perstep.distributions.history import Record, note, note_end
 from perstep.distributions.sampling import keep
-from perstep.gym.behaviour import NO_ACTION, Behaviour, Ends
+from perstep.gym.behaviour import COST, NO_ACTION, Behaviour, Ends, see
 from perstep.numerics.compiled import compiled, copied, inlined
 from perstep.numerics.randomness import Generator
 from perstep.numerics.scale import Scale
@@ -150,10 +150,11 @@ def learn_in_motion(
         if action == NO_ACTION:
             action = kernel.choose(LEARNER, weights, room.chances, optimism, epsilon, generator)
         reward, terminated, truncated = step_motion(world, place, action, generator)
+        see(ends.known, reward, terminated, place.episode_return[0])
         if terminated or truncated:
             note_end(record, place.episode_return[0])
         if terminated:
-            reward -= ends.reset_cost
+            reward -= ends.known[COST]
             start_motion(world, place, generator)
         masked = terminated and ends.mask
         felt = felt_reward(rule, risk, scale, schedule, average, reward, t, masked)
@@ -214,7 +215,7 @@ def follow_in_motion(
             action = kernel.choose(LEARNER, weights, room.chances, optimism, behaviour.epsilon, generator)
         reward, terminated, truncated = step_motion(world, place, action, generator)
         if terminated:
-            reward -= ends.reset_cost
+            reward -= ends.known[COST]
         if terminated or truncated:
             if episodes[0] < returns.shape[0]:
                 returns[episodes[0]] = place.episode_return[0]

@@ -115,12 +115,11 @@ class TileAgent(Agent):
         chosen = [choose(point) for point in points.reshape(-1, *self._shape)]
         return (chosen[0] if points.shape == self._shape else np.array(chosen)), None
 
-    @property
-    def _ends(self) -> Ends:
+    def _new_ends(self) -> Ends:
         motion = self._opened.motion
         if motion is not None and motion.teleport_cost is not None:  # the world itself goes on after an end
-            return Ends(False, motion.teleport_cost, False)
-        return super()._ends
+            return Ends.of("continue", motion.teleport_cost)
+        return super()._new_ends()
 
     @property
     def compiled_world(self) -> str | None:

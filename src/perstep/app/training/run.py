@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perstep.agent.agent import Agent
+from perstep.agent.objective import objective_sentence
 from perstep.agent.tracking import Log, TensorBoardLog, Tracker, WandbLog, tensorboard_classes, wandb_module
 from perstep.app.training.evaluation import EvaluationLog, EvaluationPlan
 from perstep.app.training.exact_answers import exact_answers
@@ -85,6 +86,8 @@ def train(
             held.enter_context(locked(folder, subfolders=False))
             RunFolder.open(folder, spec, resume=False)
         if not finished:
+            if sentence := objective_sentence(agent):
+                say(sentence)
             with contextlib.ExitStack() as opened:
                 logs: list[Log] = []
                 if wandb is not None:  # first, since it may fail

@@ -25,7 +25,7 @@ def print_run(agent: Agent, folder: Path) -> None:
     console.print(run_view.learnt_table(run_status(agent), exact))
     if agent.config.risk_level < 1.0:
         console.print(
-            f"the worst {100 * agent.config.risk_level:g} % of the steps earn {agent.objective:.6g} on average"
+            f"the worst {100 * agent.config.risk_level:g} % of the steps earn {agent.risk_adjusted_reward:.6g} on average"
         )
     if agent.config.forecast:
         with contextlib.suppress(ValueError):  # rewards whose squares are infinite
