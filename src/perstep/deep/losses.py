@@ -31,8 +31,6 @@ from perstep.rules.transition import (
 
 Floats = NDArray[np.float64]
 
-REWARD_TRACKING = ("per-sample", "batch-mean")  # by minibatches; of a "stream" the step of θ here is 0
-
 
 class Settings(NamedTuple):
     """What is the same for all minibatches."""

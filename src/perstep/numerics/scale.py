@@ -42,12 +42,6 @@ def reward_unit(units: Floats) -> float:
 
 
 @inlined
-def all_equal(units: Floats) -> bool:
-    """Whether rewards were seen, and all were the same."""
-    return units[SEEN] > 0.0 and units[REWARD + 1] == 0.0
-
-
-@inlined
 def return_unit(units: Floats) -> float:
     """The spread of discounted sums of the rewards around their mean; 0 while all rewards were equal."""
     return np.sqrt(units[RETURN])

@@ -40,7 +40,6 @@ Floats = NDArray[np.float64]
 REFERENCES = ("pair", "mean", "max")
 """What f(Q) of the rule `rvi` reads: the value of one pair, the mean or the maximum of all values."""
 PAIR, MEAN, MAX = 0, 1, 2
-NO_REFERENCE = -1
 
 (
     DIFFERENTIAL, D2, D3, RVI, CATEGORICAL, D3_BY_DELTA, D3_WITH_HORIZON, D3_HUBER, D3_HUBER_BY_DELTA, RUNNING_MEAN,
