@@ -124,7 +124,7 @@ def test_differential_is_algorithm_13(seed, huber, dtype, close):
 
 
 @pytest.mark.parametrize(("dtype", "close"), PRECISIONS)
-@pytest.mark.parametrize("tracking", ("per-sample", "batch-mean"))
+@pytest.mark.parametrize("tracking", ["per-sample", "batch-mean"])
 @pytest.mark.parametrize("seed", range(3))
 def test_d2_is_algorithm_6(seed, tracking, dtype, close):
     R, action, omega, _, omega_T_next = random_batch(seed)
@@ -141,7 +141,7 @@ def test_d2_is_algorithm_6(seed, tracking, dtype, close):
 
 
 @pytest.mark.parametrize(("dtype", "close"), PRECISIONS)
-@pytest.mark.parametrize("tracking", ("per-sample", "batch-mean"))
+@pytest.mark.parametrize("tracking", ["per-sample", "batch-mean"])
 @pytest.mark.parametrize("seed", range(3))
 def test_d3_is_algorithm_10(seed, tracking, dtype, close):
     R, action, omega, omega_next, omega_T_next = random_batch(seed)
