@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -323,3 +324,16 @@ ZEROS = np.zeros((2, 1))
 def test_bad_input_gets_a_sentence(attempt: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         attempt()
+
+
+def test_a_world_for_agents_of_other_libraries() -> None:
+    env = two_loop().env(render_mode="ansi")
+    check_env(env, skip_render_check=True)
+    assert (env.observation_space, env.action_space) == (gymnasium.spaces.Discrete(9), gymnasium.spaces.Discrete(2))
+
+
+def test_pairs_without_an_outcome_are_named_with_the_way_out() -> None:
+    table = np.full((4, 2, 4), 0.25)
+    table[1:, 0] = 0.0
+    with pytest.raises(ValueError, match=r"no outcome: \(1, 0\), \(2, 0\), \(3, 0\)\..* FiniteMDP.from_matrices"):
+        FiniteMDP(table, np.zeros((4, 2)))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     World: TypeAlias = str | gymnasium.Env[Any, Any] | FiniteMDP
 
 VERSION = re.compile(r"-v\d+$")
+ALIKE = 0.75  # of difflib: CartPol is like CartPole, Cooling is not like Bowling
 RESETS = 4  # purpose of the generators that give the seeds of resets after a load
 BYTES_OF_A_SETTING = (
     4000  # memory of a world per character of its settings, at most about: FrozenLake's map has a state for each
@@ -154,8 +155,11 @@ def no_world(name: str) -> UnknownName:
     import gymnasium
 
     known = {VERSION.sub("", world): world for world in gymnasium.registry}  # of several versions the newest
-    near = difflib.get_close_matches(VERSION.sub("", name), known, n=1, cutoff=0.7)
-    meant = f" Did you mean {known[near[0]]!r}?" if near else ""
+    short = {world.rpartition("/")[2]: world for world in known}  # a shared namespace makes no two names alike
+    asked = VERSION.sub("", name).rpartition("/")[2]
+    near = [world for world in short if asked and world.startswith(asked)]
+    near = near or difflib.get_close_matches(asked, short, n=1, cutoff=ALIKE)
+    meant = f" Did you mean {known[short[near[0]]]!r}?" if near else ""
     if ":" in name:
         module, _, world = name.partition(":")
         return UnknownName(

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import cached_property
+from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Never, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,6 +136,11 @@ class FiniteMDP:
         )
         rules = {rule: _rule(rule, chosen, num_states, num_actions) for rule, chosen in (heuristics or {}).items()}
         vars(self)["heuristics"] = MappingProxyType({rule: self.names.marked(each) for rule, each in rules.items()})
+
+    def env(self, render_mode: Literal["ansi"] | None = None) -> gymnasium.Env[Any, Any]:
+        """This world as a Gymnasium environment without episodes, for agents of any library."""
+        made: gymnasium.Env[Any, Any] = import_module("perstep.mdp.env").FiniteMDPEnv(self, render_mode)
+        return made
 
     def __setattr__(self, name: str, value: Any) -> Never:
         """A world is a value."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 PROBABILITY_TOLERANCE = 1e-9  # a row of probabilities whose sum is farther from 1 is an error
+SHOWN = 5  # pairs in a message
 OUTCOME_BYTES = 200  # for each outcome, while a model is built
 ROUNDING = 1e-13  # a row whose sum is nearer to 1 is not normalised again, so storing and loading changes no bit
 
@@ -188,6 +189,14 @@ def normalised(table: Floats, name: str, over: str) -> Floats:
             "Correct that entry."
         )
     total = table.sum(axis=2)
+    if (empty := np.argwhere(~table.any(axis=2))).size:
+        shown = ", ".join(f"({s}, {a})" for s, a in empty[:SHOWN])
+        more = f" and {len(empty) - SHOWN} more" if len(empty) > SHOWN else ""
+        raise ValueError(
+            f"{name} must say where every action leads, but these pairs (state, action) have no outcome: {shown}{more}. If a state "
+            "does not have that action, or nobody has seen it there, give matrices to FiniteMDP.from_matrices, where a row of zeros "
+            "leaves the action out in that state."
+        )
     off = np.abs(total - 1.0)
     if off.max() > PROBABILITY_TOLERANCE:
         s, a = (int(i) for i in np.unravel_index(off.argmax(), off.shape))

@@ -113,6 +113,10 @@ def studies_of(given: Any, name: str) -> tuple[str, tuple[Study, ...]]:
     names = given["algorithm"] if isinstance(given["algorithm"], list | tuple) else [given["algorithm"]]
     if not names:
         raise ValueError(f"algorithm is empty. Give one or more of {', '.join(ALGORITHMS)}.")
+    for key, words in (("algorithm", names), ("world", [given["world"]])):
+        for each in words:
+            if not isinstance(each, str):
+                raise TypeError(f"{key} must be a name, as text, got {each!r}.")
     if doubled := [each for each, times in Counter(names).items() if times > 1]:
         raise ValueError(f"The algorithm {doubled[0]} is given twice. Remove one of the two.")
     _refuse_too_much(names, given)
