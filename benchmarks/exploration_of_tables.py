@@ -3,7 +3,7 @@
 `python benchmarks/exploration_of_tables.py [--steps 10000 100000 1000000] [--seeds 3] [--rules differential d2] [--out FILE]`
 
 A score is 0 for uniformly random actions and 1 for the optimum. "life": the mean reward over all steps so far. "end": the greedy
-policy. Rivers and Taxi are told apart: there only planning helps.
+policy. Rivers and Taxi are reported apart: there only planning helps.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def main(*, quick: bool) -> None:
 
 
 def networks(*, quick: bool) -> None:
-    """The level of Q and, in D3, the spread of Ω, as a network goes on learning long after its policy is found."""
+    """The level of Q and, in D3, the spread of Ω, as a network continues to learn long after its policy is found."""
     mdp = two_loop()
     looks = (2_000, 4_000, 8_000) if quick else (10_000, 20_000, 40_000)
     rows = []

@@ -6,6 +6,8 @@ import itertools
 import math
 import os
 import random
+import subprocess
+import sys
 import warnings
 from typing import Any, ClassVar
 
@@ -1005,3 +1007,10 @@ def test_saved_settings_and_world_are_in_the_file(tmp_path):
     assert (metadata["agent"], metadata["steps"]) == ("QLearning", 10)
     assert metadata["config"]["epsilon"] == 0.25
     assert metadata["world"]["name"] == "FrozenLake-v1"
+
+
+def test_a_class_loads_its_file_in_a_new_process(tmp_path):
+    perstep.QLearning("perstep/TwoLoop-v0").learn(10).save(tmp_path / "agent.safetensors")
+    code = "import perstep, sys; print(perstep.QLearning.load(sys.argv[1]).steps)"
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "agent.safetensors"], capture_output=True, text=True)
+    assert done.stdout == "10\n", done.stderr

@@ -349,7 +349,7 @@ def test_an_algorithm_is_what_its_name_says():
         ),
         ("QLearning", {"rule": "d2", "discount": 0.9, "offset_ratio": 0.1}, "Use it with centered=True and discount=1"),
         ("QLearning", {"rule": "rvi", "discount": 0.9}, "The rule 'rvi' needs centered=True and discount=1"),
-        ("QLearning", {"centered": False}, "the values of a task that goes on grow without bound"),
+        ("QLearning", {"centered": False}, "the values of a continuing task grow without bound"),
         ("QLearning", {"rule": "d3", "bootstrap": "expected"}, "Use bootstrap='sampled' or another rule"),
         ("QLearning", {"bootstrap": "sarsa"}, "There is no bootstrap 'sarsa'"),
         ("QLearning", {"rule": "rvi", "reference": "median"}, "There is no reference 'median'"),

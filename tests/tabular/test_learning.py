@@ -192,7 +192,7 @@ EPISODIC = {
         {"reward_ratio": 0.05},
         {"reward_ratio": 0.2, "offset_ratio": 0.05},
     ),
-    # A high first guess of the average makes whatever is tried look poor, so that everything is tried: without it the
+    # A high first guess of the average makes whatever is done look poor, so that everything is done: without it the
     # agent settles for driving about at −1 a step, against which no single step looks wrong.
     "Taxi-v4": (
         200_000,

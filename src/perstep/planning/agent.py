@@ -81,7 +81,7 @@ class Knowledge:
 @final
 class Planner(StatesAgent):
     """Control in finite worlds, for the best earnings: counts what it sees, plans in the model of it, and explores by
-    posterior sampling, with a part for what is unseen ( docs/learners/planner.md).
+    posterior sampling, with a part for what is unseen (docs/learners/planner.md).
 
     `planner.mdp` is the world as learnt, a `FiniteMDP`: solve, evaluate, forecast and frontier work on it.
     """

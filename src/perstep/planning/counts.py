@@ -31,7 +31,7 @@ class Counts(NamedTuple):
     spread: Floats  # (P,): sum of squared distances of the rewards from their mean
     newest: NDArray[np.int32]  # (P,): its newest entry, or NONE
     follower: NDArray[np.int32]  # (C,): the next state of an entry
-    seen: Floats  # (C,): how often it came
+    seen: Floats  # (C,): how often the pair led there
     older: NDArray[np.int32]  # (C,): the next entry of the same pair, or NONE
     atom: NDArray[np.int32]  # (C,): the newest atom of the entry
     reward: Floats  # (D,): of an atom

@@ -41,7 +41,7 @@ WORK_OF_A_DRAW = 20  # a random chance takes as long as reading so many entries
 
 @compiled
 def make_plan(learnt: Any, state: Any, clock: Any, memory: Any, level: Any, generator: Any) -> None:
-    """Draw a model and plan in it. `memory`: steps after which what was seen counts 1/e; infinite in a world that stays."""
+    """Draw a model and plan in it. `memory`: steps after which what was seen counts 1/e; infinite: for ever."""
     counts, experience, draw, plan = learnt
     numbers, sums = experience.numbers, experience.sums
     if memory < math.inf:

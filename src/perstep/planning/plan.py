@@ -25,7 +25,7 @@ FRESH = -1  # no plan has seen the state
 
 
 class Plan(NamedTuple):
-    """The present plan."""
+    """The current plan."""
 
     values: Floats  # (S,): relative to the anchor
     times: Floats  # (S,): steps to the anchor
@@ -59,7 +59,7 @@ def target(draw: Any, plan: Any, state: Any, pair: Any, anchor: Any, gain: Any, 
 
 @compiled
 def improve(experience: Any, draw: Any, plan: Any, anchor: Any, life: Any, most_sweeps: Any, tolerance: Any) -> None:
-    """Sweep up and down through the states that were met, until the values rest."""
+    """Sweep up and down through the states that were met, until the values stop moving."""
     values, times, order = plan.values, plan.times, experience.order
     num_states, num_actions = experience.numbers[KNOWN], draw.reward.shape[0] // order.shape[0]
     gain, going_on = experience.sums[GAIN], 1.0 - 1.0 / max(life, SHORTEST_LIFE)
