@@ -407,3 +407,11 @@ def test_made_agents():
         agent = perstep.make_agent(f"{rule}-deep-q", gymnasium.make("CartPole-v1"), replay_capacity=200)
         assert isinstance(agent, perstep.DeepQ)
         assert agent.config.rule == rule
+
+
+def test_the_return_per_episode_is_learnt_from_equal_rewards():
+    """The unit of returns sees what an end takes; without a unit a network does not learn."""
+    small = {"hidden": (8,), "replay_capacity": 400, "learning_starts": 100}
+    agent = perstep.DeepQ("CartPole-v1", objective="return per episode", **small).learn(400)
+    assert agent.updates > 50
+    assert agent.last_loss is not None

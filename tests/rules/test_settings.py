@@ -180,6 +180,17 @@ def test_an_objective_stands_for_three_settings_and_they_for_it(config, preset):
     assert discounted.objective == "reward per step"
 
 
+def test_what_a_masked_end_is_worth_and_what_it_takes():
+    # Where R̄ is subtracted, what follows an end is −R̄/(1 − γ) if all stops and 0 if it is masked, and so it is to returns around
+    # their mean. Where it is not, an end is worth 0 and takes R̄ for each of the 100 steps that the unit of returns looks ahead.
+    def found(**settings):
+        return QLearningConfig(**settings).end_divisors
+
+    assert found(termination="mask") == (math.inf, math.inf)
+    assert found(termination="stop", discount=0.9) == pytest.approx((0.1, 0.1))
+    assert found(objective="return per episode", **EPISODIC) == pytest.approx((math.inf, 0.01))
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

@@ -12,6 +12,7 @@ from gymnasium.wrappers import TimeLimit, TransformReward
 import perstep
 from perstep.files.storage import read
 from perstep.gym.motion import compiled_world
+from perstep.numerics.scale import return_unit
 from perstep.tiles.tile_agent import say_compiled
 from perstep.worlds import motion
 
@@ -232,6 +233,14 @@ def test_the_car_and_the_acrobot_are_learnt():
         evaluation = agent.evaluate(5000, deterministic=True)
         assert evaluation.episode_returns.min() >= -WORLDS[world]
         assert evaluation.episode_returns.mean() > least
+
+
+def test_the_return_per_episode_is_learnt_where_all_rewards_are_equal():
+    """All returns around the mean are 0 there, unless the unit sees what a masked end takes."""
+    for world, least in (("CartPole-v1", 450.0), ("MountainCar-v0", -110.0)):
+        agent = perstep.ActorCritic(world, rule="d2", objective="return per episode", seed=1).learn(60_000)
+        assert return_unit(agent._rewards.units) > 0.0
+        assert agent.evaluate(5_000, deterministic=True).episode_returns.mean() > least
 
 
 @each_world

@@ -167,7 +167,14 @@ def _average(agent: Agent) -> Iterator[Finding]:
     )
     if abs(apart) <= tolerated + FLUCTUATIONS * _fluctuation(agent, rewards.std):
         return
-    if config.rule_row.has_reward_quantiles and not (getattr(config, "average_step_size", None) or config.offset_ratio):
+    if config.rule_row.has_reward_quantiles and not config.centered:
+        advice = (
+            "the mean of its reward quantiles misses rare rewards, and nothing corrects it where no average is subtracted. The "
+            "values do not depend on it: read agent.earned_reward, or use rule='differential'"
+        )
+    elif config.rule_row.has_reward_quantiles and not (
+        getattr(config, "average_step_size", None) or config.offset_ratio
+    ):
         advice = (
             "its reward quantiles have not arrived, or miss rare rewards: use preset='steady', or set offset_ratio=0.1"
         )

@@ -33,7 +33,7 @@ class Stream(NamedTuple):
     scale: Scale | None
     schedule: Schedule | None  # None: minibatches move θ and R̄
     average: AverageSteps | None  # of an R̄ that θ stands beside
-    after_end: float  # the value after an end, in R̄
+    after_end: float  # what an end adds to a return around its mean, in R̄
 
     @classmethod
     def of(cls, config: DeepQConfig) -> Stream:
@@ -43,8 +43,7 @@ class Stream(NamedTuple):
         if config.average_step_size is not None:
             step = as_decay(config.average_step_size)
             average = AverageSteps(0.0, step.scale, step.power, step.delay)
-        stops = config.termination == "stop" and config.centered
-        return cls(config.scale, schedule, average, -1.0 / (1.0 - config.discount) if stops else 0.0)
+        return cls(config.scale, schedule, average, -1.0 / config.end_divisors[1])
 
 
 @compiled

@@ -12,7 +12,7 @@ from perstep.inputs.checks import LONGEST_HORIZON, choice, count, number, switch
 from perstep.inputs.errors import UnknownName, unknown
 from perstep.inputs.synonyms import SYNONYMS, instead_of
 from perstep.numerics.policies import BOOTSTRAPS
-from perstep.numerics.scale import Scale
+from perstep.numerics.scale import HORIZON_FACTOR, Scale
 from perstep.numerics.schedules import Decay, as_decay
 from perstep.rules import presets
 from perstep.rules.masses import FEWEST_ATOMS
@@ -349,8 +349,18 @@ class LearnerConfig(AgentConfig):
             self.discount,
             self.horizon,
             getattr(self, "tilings", 1),
-            1.0 - self.discount if self.termination == "stop" and self.centered else math.inf,
+            *self.end_divisors,
         )
+
+    @property
+    def end_divisors(self) -> tuple[float, float]:
+        """What −R̄ is divided by for the value after a masked end, and for what the end adds to a return around its mean."""
+        if (
+            not self.centered
+        ):  # the value is 0, and the mean that is earned no more is R̄ for each step that units look ahead
+            return math.inf, 1.0 - HORIZON_FACTOR
+        after = 1.0 - self.discount if self.termination == "stop" else math.inf
+        return after, after
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> Self:

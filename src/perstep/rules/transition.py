@@ -85,6 +85,7 @@ class Workspace(NamedTuple):
     horizon_factor: float  # g of return quantiles with a horizon
     num_active: float  # how many weights move together as one value
     end_divisor: float  # the value after a masked end is −R̄ divided by it: 1 − γ where rewards stop there, else ∞
+    lost_divisor: float  # what a masked end takes from the return, beside going on, is R̄ divided by it
 
 
 class Steps(NamedTuple):
@@ -144,13 +145,14 @@ def workspace(
     horizon: float | None = None,
     num_active: int = 1,
     end_divisor: float = np.inf,
+    lost_divisor: float = np.inf,
 ) -> Workspace:
     """Memory for the pulls on one value of `num_quantiles` numbers, and the numbers of its target and its loss."""
     n = num_quantiles
     factor = 0.0 if horizon is None else horizon_factor(horizon)
     return Workspace(
         np.zeros(n), np.zeros(n + 2), levels(n), np.zeros(n + 1), np.zeros(n), discount, huber, factor, float(num_active),
-        end_divisor,
+        end_divisor, lost_divisor,
     )  # fmt: skip
 
 
@@ -189,6 +191,13 @@ def steps_now(rule: int, scale: Scale | None, schedule: Schedule, units: Floats,
 def value_after_end(rule: int, rewards: RewardEstimate, work: Workspace) -> float:
     """What comes after a masked end: nothing, or where rewards stop there Σ γ^k (0 − R̄)."""
     return -average_reward(rule, rewards) / work.end_divisor
+
+
+@inlined
+def lost_at_end(rule: int, rewards: RewardEstimate, work: Workspace) -> float:
+    """What a masked end adds to a return around its mean, for the units. Where R̄ is subtracted it is the value after the end. Where
+    it is not, that value is 0, and −R̄ for each step of the return is what the end does to it."""
+    return -average_reward(rule, rewards) / work.lost_divisor
 
 
 @inlined

@@ -37,6 +37,7 @@ from perstep.rules.transition import (
     Workspace,
     any_rule,
     look_at,
+    lost_at_end,
     nothing_follows,
     steps_now,
     track_beside,
@@ -436,7 +437,7 @@ def actor_critic(
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
     look_ahead(ACTOR_CRITIC, weights, tiling, room, next_point)
     bootstrap = nothing_follows(rule, rewards, work) if masked else room.numbers[0]
-    look_at(scale, rewards, reward, masked, value_after_end(rule, rewards, work), False)
+    look_at(scale, rewards, reward, masked, lost_at_end(rule, rewards, work), False)
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, True)
     delta = apply_on_tiles(rule, average, rewards, reward, bootstrap, weights.numbers[0], steps, work)
     move_values(rule, weights, traces, work.pull, 0, steps.value, delta)
@@ -481,7 +482,7 @@ def tile_q(
     if kind == EXPECTED and not masked:
         work.ahead[0] = epsilon_greedy_mean(room.scores, epsilon)
         bootstrap = work.ahead
-    look_at(scale, rewards, reward, masked, value_after_end(rule, rewards, work), False)
+    look_at(scale, rewards, reward, masked, lost_at_end(rule, rewards, work), False)
     follows = average is not None and action == greedy(weights.scores)
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, follows)
     if traces is not None and kind == GREEDY and here[action] < here[greedy(here)]:
