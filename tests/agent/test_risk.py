@@ -74,5 +74,5 @@ def test_settings_that_contradict_a_level_are_refused():
             perstep.QLearning(world, risk_level=TAU, **settings)
     with pytest.raises(ValueError, match="use discount=1"):
         perstep.QLearning(world, risk_level=TAU, discount=0.9)
-    with pytest.raises(ValueError, match="maximises nothing"):
+    with pytest.raises(ValueError, match="TDLearning knows no risk level"):
         perstep.TDLearning(world, [0, 0], risk_level=TAU)

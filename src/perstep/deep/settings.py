@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from perstep.inputs.checks import choice, count, switch
 from perstep.numerics.schedules import Decay
@@ -21,6 +21,7 @@ LARGEST_SEED = 2**63 - 1  # PyTorch takes no larger one
 class DeepQConfig(ApproximateConfig):
     """Settings of DeepQ."""
 
+    takes_risk_level: ClassVar[bool] = True
     rule: str = "d3"
     """What a minibatch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
     step_size: float | Decay = 2e-4

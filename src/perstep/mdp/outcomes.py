@@ -193,9 +193,9 @@ def normalised(table: Floats, name: str, over: str) -> Floats:
         shown = ", ".join(f"({s}, {a})" for s, a in empty[:SHOWN])
         more = f" and {len(empty) - SHOWN} more" if len(empty) > SHOWN else ""
         raise ValueError(
-            f"{name} must say where every action leads, but these pairs (state, action) have no outcome: {shown}{more}. If a "
-            "state does not have that action, or nobody has seen it there, give matrices to FiniteMDP.from_matrices, where a row of zeros "
-            "leaves the action out in that state."
+            f"{name} must say where every action leads, but these pairs (state, action) have no outcome: {shown}{more}. "
+            "If a state does not have that action, or nobody has seen it there, give matrices to FiniteMDP.from_matrices, "
+            "where a row of zeros leaves the action out in that state."
         )
     off = np.abs(total - 1.0)
     if off.max() > PROBABILITY_TOLERANCE:

@@ -15,6 +15,7 @@ class PlannerConfig(AgentConfig):
     """Settings of Planner. There is no rule: it counts what it sees, and plans."""
 
     on_a_table: ClassVar[bool] = True
+    takes_risk_level: ClassVar[bool] = True
     rule: ClassVar[str] = ""
     rule_row: ClassVar[Rule] = NO_RULE
     objective: ClassVar[str] = "reward per step"

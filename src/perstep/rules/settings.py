@@ -29,6 +29,7 @@ class AgentConfig:
     """What every agent has in common. The fields' own values are those of the preset "paper"."""
 
     on_a_table: ClassVar[bool] = False
+    takes_risk_level: ClassVar[bool] = False
     preset: str = "paper"
     """Where settings that are not named come from: "steady" (an agent's default), "changing" for a world that changes, or
     "paper"."""
@@ -44,6 +45,10 @@ class AgentConfig:
     def __post_init__(self) -> None:
         choice("preset", self.preset, presets.PRESETS)
         self._number("risk_level", 0.0, 1.0, above=True)
+        if self.risk_level < 1.0 and not self.takes_risk_level:
+            raise ValueError(
+                f"{type(self).__name__.removesuffix('Config')} knows no risk level: leave out risk_level={self.risk_level:g}."
+            )
         if isinstance(self.reset_cost, str):
             choice("reset_cost", self.reset_cost, ("auto",))
         else:

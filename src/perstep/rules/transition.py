@@ -459,6 +459,12 @@ FUNCTIONS = {
 }  # fmt: skip
 """Number → compiled function: loops of tables are compiled for each rule alone."""
 
+LOSSES = (SCALAR, (RVI,), VALUE, QUANTILE_LOSS, HUBER_LOSS, QUANTILE_LOSS_BY_DELTA, HUBER_LOSS_BY_DELTA, WITH_HORIZON)
+if any(sum(number in group for group in LOSSES) != 1 for number in FUNCTIONS):
+    raise ValueError(
+        "Every rule's number must be in exactly one of the groups above: they say which loss its values have."
+    )
+
 
 @merged
 def any_rule(
@@ -544,6 +550,10 @@ class Rule:
     ) -> int:
         """The number with these settings. Those that mean nothing to this rule make no difference."""
         words = [] if centered else ["uncentered"]
+        if not centered and not any("uncentered" in variant.split() for variant in self.variants):
+            raise ValueError(
+                f"The rule {self.name!r} subtracts the average from every reward: leave out centered=False."
+            )
         if horizon is not None:
             words.append("horizon")
         else:

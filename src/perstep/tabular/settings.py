@@ -30,14 +30,13 @@ class TDLearningConfig(TableConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_reading_of_values(self)
-        if self.risk_level < 1.0:
-            raise ValueError("TDLearning predicts a given policy and maximises nothing: leave out risk_level.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class QLearningConfig(TableConfig, ActionValueConfig):
     """Settings of QLearning."""
 
+    takes_risk_level: ClassVar[bool] = True
     epsilon: float | Decay = 0.1  # type: ignore[assignment]
     """ε: probability of a random action. A Decay falls with the visits of the state."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from perstep.inputs.checks import count, number, switch
 from perstep.numerics.schedules import Decay, as_decay
@@ -22,6 +22,7 @@ from perstep.rules.transition import AverageSteps
 class TileConfig(ApproximateConfig):
     """What the learners on tiles have in common."""
 
+    takes_risk_level: ClassVar[bool] = True
     step_size: float | Decay = 2e-2
     """α of the values, as the paper writes it: not divided by the number of tilings."""
     reward_ratio: float | None = 0.1
