@@ -413,7 +413,7 @@ def scale_free_actor_critic(w, u, e, R_bar, alpha, beta, alpha_pi, gamma, bonus,
 
 
 def scores_with_bonus(w, e, x, unit, bonus):
-    """What the actions of optimistic Q are chosen by: q̂(s, a, w[a]) in units of return, and the bonus times what is unseen of the pair."""
+    """What the actions of optimistic Q are chosen by: q̂(s, a, w[a]) in units of return, and the bonus times what is unseen."""
     values = (w @ x) / unit if unit > 0 else np.zeros(len(w))
     return values + bonus * (e @ x)
 
