@@ -17,9 +17,9 @@ import polars as pl
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from measuring import table
-from worlds import LateStock, TwoLoops, WearingMachine
 
 import perstep
+from worlds import LateStock, TwoLoops, WearingMachine
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "look"
 
@@ -42,7 +42,7 @@ class Learner(NamedTuple):
 
 
 WORLDS = {
-    **{f"two-loops-{length}": LookWorld(lambda length=length: TwoLoops(length), 3.0, 4 * length) for length in (30, 100, 300, 1000)},
+    **{f"two-loops-{n}": LookWorld(lambda n=n: TwoLoops(n), 3.0, 4 * n) for n in (30, 100, 300, 1000)},
     "late-stock": LookWorld(LateStock, 0.275, 50_000),
     "wearing-machine": LookWorld(WearingMachine, 0.988, 50_000),
 }  # fmt: skip
@@ -110,8 +110,9 @@ def show(agents: str) -> None:
         good = int((greedy >= 0.967 * optimum).sum())  # 2.9 of 3
         rows.append(
             (
-                world, name, found.height, good, f"{greedy.min():.3f}", f"{greedy.median():.3f}", f"{found['as it acts'].median():.3f}",
-                f"{found['life'].median():.3f}", f"{found['average_reward'].median():.3f}", f"{off.max():.1%}",
+                world, name, found.height, good, f"{greedy.min():.3f}",
+                *(f"{found[column].median():.3f}" for column in ("greedy", "as it acts", "life", "average_reward")),
+                f"{off.max():.1%}",
             )
         )  # fmt: skip
     columns = (

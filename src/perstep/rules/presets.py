@@ -60,13 +60,11 @@ CHANGING_NETWORKS: Settings = {
 TILES: Settings = {
     "reward_ratio": None,
     "reward_step_size": Decay(1.0, 0.5),
-    "average_step_size": Decay(0.03, 1.0, 100.0),
     "return_mean": "delta",
     "divide_by_tilings": True,
     "tiles": "auto",
-    "trace_decay": 0.9,
+    "trace_decay": 0.7,
     "optimism": 1.0,
-    "optimism_delay": 10_000.0,
     "forecast": True,
 }
 CHANGING_TILES: Settings = {
@@ -79,13 +77,22 @@ STEADY: Mapping[str, Settings] = {
     "TDLearningConfig": TABLES,
     "QLearningConfig": {**TABLES, "epsilon": Decay(1.0, 0.5, 1.0), "reset_cost": "auto"},
     "DeepQConfig": NETWORKS,
-    "ActorCriticConfig": {**TILES, "step_size": Decay(0.4, 0.5, 50_000.0), "policy_ratio": 0.6, "trace_decay": 0.7},
+    "ActorCriticConfig": {
+        **TILES,
+        "step_size": Decay(0.4, 0.5, 50_000.0),
+        "policy_ratio": 0.6,
+        "average_step_size": Decay(0.1, 1.0, 100.0),
+        "optimism_delay": 100_000.0,
+    },
     "TileQConfig": {
         **TILES,
         "step_size": Decay(0.3, 0.5, 50_000.0),
         "bootstrap": "sampled",
+        "average_step_size": Decay(0.03, 1.0, 100.0),
+        "trace_decay": 0.9,
         "epsilon": 0.1,
         "epsilon_delay": 10_000.0,
+        "optimism_delay": 10_000.0,
     },
 }
 CHANGING: Mapping[str, Settings] = {
