@@ -388,36 +388,34 @@ def linear_q_learning(w, R_bar, alpha, beta, x, A, R, x_next):
 # ------------------------------------------------------------------------ ours: tiles that fit any scale of rewards
 
 
-def novelty_on_tiles(e, x, x_next):
-    """Novelty ê(s, e) = e·x(s), all 1 at first: a TD step of 0.5 without rewards, discount 0.96. Returns its TD error."""
+def unseen_on_tiles(e, x, x_next):
+    """What is unseen, ê(s, e) = e·x(s), all 1 at first: a TD step of 0.5 without rewards, discount 0.96. Returns its TD error."""
     error = 0.96 * (e @ x_next) - e @ x
     e[:] = e + 0.5 / sum(x) * error * x
     return error
 
 
-def hope(optimism, delay, steps, unit, has_ended, end_value):
-    """How many units of return the unknown is hoped to hold."""
-    if unit == 0:
-        return 10 * optimism
-    return optimism * max(end_value / unit, 0) if has_ended else optimism / (1 + steps / delay)
+def bonus(optimism, delay, steps, unit):
+    """How many units of return the bonus of the unseen is."""
+    return optimism / (1 + steps / delay) if unit > 0 else 10 * optimism
 
 
-def scale_free_actor_critic(w, u, e, R_bar, alpha, beta, alpha_pi, gamma, hoped, unit, x, A, R, x_next, done):
+def scale_free_actor_critic(w, u, e, R_bar, alpha, beta, alpha_pi, gamma, bonus, unit, x, A, R, x_next, done):
     """Actor-critic with a discount; R̄ is the running mean of the rewards; no rewards after an end; the policy moves by δ in units
-    of return and by hope, at most by one unit. `hoped`: hope as a function of R̄ after the step."""
+    of return and by the bonus, at most by one unit."""
     end_value = -R_bar[0] / (1 - gamma)
     delta = R - R_bar[0] + gamma * (end_value if done else w @ x_next) - w @ x
     R_bar[0] = R_bar[0] + beta * (R - R_bar[0])
     error = delta / unit if unit > 0 else 0.0
     w[:] = w + alpha * delta * x
-    error = error + hoped(R_bar[0]) * novelty_on_tiles(e, x, x_next)
+    error = error + bonus * unseen_on_tiles(e, x, x_next)
     u[:] = u + alpha_pi * min(max(error, -1), 1) * policy_gradient(u, x, A)
 
 
-def appeal(w, e, x, unit, hoped):
-    """What the actions of optimistic Q are chosen by: q̂(s, a, w[a]) in units of return, and hope times the novelty of the pair."""
+def scores_with_bonus(w, e, x, unit, bonus):
+    """What the actions of optimistic Q are chosen by: q̂(s, a, w[a]) in units of return, and the bonus times what is unseen."""
     values = (w @ x) / unit if unit > 0 else np.zeros(len(w))
-    return values + hoped * (e @ x)
+    return values + bonus * (e @ x)
 
 
 def scale_free_tile_sarsa(w, e, R_bar, alpha, beta, gamma, x, A, R, x_next, A_next, done):

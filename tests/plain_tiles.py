@@ -5,13 +5,11 @@ from __future__ import annotations
 from perstep.tiles import loop as motion_worlds
 
 
-def enter_then_act(learner, rule, behaviour, run, generator, point):
+def enter_then_act(learner, behaviour, run, generator, point):
     return motion_worlds.loops(learner).enter_then_act(
-        rule,
         behaviour,
         run.weights,
         run.rewards,
-        run.work,
         run.tiling,
         run.room,
         run.optimism,

@@ -123,7 +123,7 @@ def test_same_seed_same_bits_other_seed_other_life(tmp_path, bits, name, rule):
     for seed in (3, 4):
         make(name, rule, seed=seed).learn(200).save(tmp_path / "a.safetensors")
         arrays, _ = read(tmp_path / "a.safetensors")
-        learnt = {"TileQ": "weights.novelty", "ActorCritic": "weights.actor"}
+        learnt = {"TileQ": "optimism.unseen", "ActorCritic": "weights.actor"}
         lives.append(arrays[learnt.get(CASES[name][0], "table.visits")].tolist())
     assert lives[0] != lives[1]
 

@@ -190,7 +190,7 @@ def walk_on_tiles(run, kind, check, rule="differential", count=300):
     rng, record, generator = np.random.default_rng(9), new_record(1), make_generator(0)
     behaviour, number = Behaviour(EPSILON, kind, NO_POLICY), rules.RULES[rule].number
     point = rng.uniform(-1, 1, 2)
-    action = plain_tiles.enter_then_act(linear.TILE_Q, number, behaviour, run, generator, point)
+    action = plain_tiles.enter_then_act(linear.TILE_Q, behaviour, run, generator, point)
     for _ in range(count):
         following = np.clip(point + rng.normal(scale=0.1, size=2), -1, 1)
         reward = float(rng.normal())
@@ -251,7 +251,7 @@ def test_tiles_of_one_tiling_are_the_table():
     run = linear.LearnerState(weights, rewards, work, on_table.schedule, 0.0, coder.arrays, room)
     generator, number, state = make_generator(0), rules.RULES["d3"].number, 0
     behaviour, record = Behaviour(EPSILON, policies.GREEDY, NO_POLICY), new_record(M)
-    plain_tiles.enter_then_act(linear.TILE_Q, number, behaviour, run, generator, np.array([0.5]))
+    plain_tiles.enter_then_act(linear.TILE_Q, behaviour, run, generator, np.array([0.5]))
     for _, a, r, s_next, _ in recorded():
         point = np.array([s_next + 0.5])
         plain_tiles.learn_then_act(

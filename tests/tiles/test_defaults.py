@@ -24,6 +24,9 @@ CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)
 ACTIONS, GAMMA, ALPHA, BETA, ETA_PI, OPTIMISM, DELAY = 3, 0.9, 0.02, 0.1, 0.7, 0.5, 40.0
 
 
+COSTS = {"CartPole-v1": 10.0, "MountainCar-v0": -100.0, "Acrobot-v1": 0.0}  # of an end, where all rewards are equal
+
+
 def game_return(agent, num_steps):
     agent.learn(num_steps, progress=False)
     return agent.evaluate(10_000, deterministic=True).episode_returns.mean()
@@ -36,7 +39,8 @@ def game_return(agent, num_steps):
 )
 def test_the_actor_critic_learns_games_untuned(rule, world, num_steps, least):
     """All rewards of CartPole are 1 and those of MountainCar −1: only the ends of games tell good from bad."""
-    assert game_return(perstep.ActorCritic(world, rule=rule, seed=0), num_steps) > least
+    agent = perstep.ActorCritic(world, rule=rule, reset_cost=COSTS[world], seed=0)
+    assert game_return(agent, num_steps) > least
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -45,7 +49,8 @@ def test_the_actor_critic_learns_games_untuned(rule, world, num_steps, least):
     [("CartPole-v1", 50_000, 300), ("MountainCar-v0", 100_000, -150), ("Acrobot-v1", 100_000, -150)],
 )
 def test_tile_q_learns_games_untuned(rule, world, num_steps, least):
-    assert game_return(perstep.TileQ(world, rule=rule, seed=0), num_steps) > least
+    agent = perstep.TileQ(world, rule=rule, reset_cost=COSTS[world], seed=0)
+    assert game_return(agent, num_steps) > least
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -74,7 +79,7 @@ def test_rewards_times_a_power_of_two_lead_to_the_same_games_to_the_bit(agent_ty
     assert (factor * one.reward_quantiles == other.reward_quantiles).all()
     assert (factor * one._run.weights.critic == other._run.weights.critic).all()
     assert (one._run.weights.actor == other._run.weights.actor).all()
-    assert (one._run.optimism.novelty == other._run.optimism.novelty).all()
+    assert (one._run.optimism.unseen == other._run.optimism.unseen).all()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -127,15 +132,15 @@ def test_an_agent_from_a_file_goes_on_to_the_bit(tmp_path, agent_type):
     agent.learn(3000, progress=False)
     again.learn(3000, progress=False)
     assert (agent._run.weights.critic == again._run.weights.critic).all()
-    assert (agent._run.optimism.novelty == again._run.optimism.novelty).all()
+    assert (agent._run.optimism.unseen == again._run.optimism.unseen).all()
     assert agent.policy([-0.5, 0.0]) == pytest.approx(again.policy([-0.5, 0.0]), abs=0)
 
 
 def test_settings_that_are_named_win_over_the_preset():
     """What the preset says beside them must not contradict them."""
     assert perstep.TileQ("CartPole-v1", rule="rvi").config.discount == 1.0
-    assert perstep.ActorCritic("CartPole-v1", discount=1.0).config.termination == "continue"
-    assert perstep.ActorCritic("CartPole-v1", offset_ratio=0.1, discount=1.0).config.average_step_size is None
+    assert perstep.ActorCritic("CartPole-v1", discount=0.99, termination="stop").config.termination == "stop"
+    assert perstep.ActorCritic("CartPole-v1", offset_ratio=0.1).config.average_step_size is None
     assert perstep.ActorCritic("CartPole-v1", scale_free=False).config.optimism == 0.0
     paper = perstep.ActorCritic("CartPole-v1", preset="paper")
     assert paper.config == perstep.tiles.settings.ActorCriticConfig()
@@ -164,10 +169,10 @@ def new_run(learner):
     weights.actor[:] = rng.normal(size=weights.actor.shape)
     work = rules.workspace(1, discount=GAMMA, end_divisor=1 - GAMMA)
     schedule = rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0)
-    room, hope = linear.room(CODER.tilings, ACTIONS, 1, learner), linear.optimism(weights, OPTIMISM, DELAY)
+    room, optimism = linear.room(CODER.tilings, ACTIONS, 1, learner), linear.optimism(weights, OPTIMISM, DELAY)
     rewards = rules.reward_estimate(1, -0.5)
     return linear.LearnerState(
-        weights, rewards, work, schedule, ETA_PI, CODER.arrays, room, units.Scale(), optimism=hope
+        weights, rewards, work, schedule, ETA_PI, CODER.arrays, room, units.Scale(), optimism=optimism
     )
 
 
@@ -183,7 +188,7 @@ def walk(learner, run, check, count=400):
     behaviour = Behaviour(0.1, policies.SAMPLED, np.zeros((0, 0)))
     number = rules.RUNNING_MEAN
     point = rng.uniform(-1, 1, 2)
-    action = plain_tiles.enter_then_act(learner, number, behaviour, run, generator, point)
+    action = plain_tiles.enter_then_act(learner, behaviour, run, generator, point)
     for step in range(count):
         following = np.clip(point + rng.normal(scale=0.1, size=2), -1, 1)
         reward = -0.5 if step < 50 else float(rng.normal() - 1.0)
@@ -199,25 +204,22 @@ def unit(run):
     return float(np.sqrt(run.rewards.units[units.RETURN]))
 
 
-def hoped(run, average):
-    """By the oracle: from what the units have seen, and R̄."""
-    numbers = run.rewards.units
-    end_value = -average / (1 - GAMMA)
-    return oracles.hope(OPTIMISM, DELAY, numbers[units.SEEN], unit(run), numbers[units.ENDED] > 0, end_value)
+def bonus(run):
+    """By the oracle: from what the units have seen."""
+    return oracles.bonus(OPTIMISM, DELAY, run.rewards.units[units.SEEN], unit(run))
 
 
 def test_the_scale_free_actor_critic_is_its_listing():
     run = new_run(linear.ACTOR_CRITIC)
-    w, u, e = run.weights.critic[0, :, 0].copy(), run.weights.actor.copy(), run.optimism.novelty[0, :, 0].copy()
+    w, u, e = run.weights.critic[0, :, 0].copy(), run.weights.actor.copy(), run.optimism.unseen[0, :, 0].copy()
     R_bar, kinds = [run.rewards.theta[0]], set()
 
     def check(x, A, R, x_next, _, done):
-        kinds.add((unit(run) > 0, run.rewards.units[units.ENDED] > 0))
+        kinds.add((unit(run) > 0, done))
         steps = ALPHA, BETA, ETA_PI * ALPHA, GAMMA
-        hope = lambda average: hoped(run, average)  # noqa: E731
-        oracles.scale_free_actor_critic(w, u, e, R_bar, *steps, hope, unit(run), x, A, R, x_next, done)
+        oracles.scale_free_actor_critic(w, u, e, R_bar, *steps, bonus(run), unit(run), x, A, R, x_next, done)
         np.testing.assert_allclose(run.weights.critic[0, :, 0], w, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(run.optimism.novelty[0, :, 0], e, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(run.optimism.unseen[0, :, 0], e, rtol=0, atol=1e-12)
         np.testing.assert_allclose(run.weights.actor, u, rtol=0, atol=1e-12)
         assert run.rewards.theta[0] == pytest.approx(R_bar[0], abs=1e-12)
 
@@ -227,14 +229,14 @@ def test_the_scale_free_actor_critic_is_its_listing():
 
 def test_the_scale_free_tile_q_is_its_listing():
     run = new_run(linear.TILE_Q)
-    w, e, R_bar = run.weights.critic[..., 0].copy(), run.optimism.novelty[..., 0].copy(), [run.rewards.theta[0]]
+    w, e, R_bar = run.weights.critic[..., 0].copy(), run.optimism.unseen[..., 0].copy(), [run.rewards.theta[0]]
 
     def check(x, A, R, x_next, A_next, done):
         oracles.scale_free_tile_sarsa(w, e, R_bar, ALPHA, BETA, GAMMA, x, A, R, x_next, A_next, done)
         np.testing.assert_allclose(run.weights.critic[..., 0], w, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(run.optimism.novelty[..., 0], e, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(run.optimism.unseen[..., 0], e, rtol=0, atol=1e-12)
         assert run.rewards.theta[0] == pytest.approx(R_bar[0], abs=1e-12)
-        appeal = oracles.appeal(w, e, x_next, unit(run), hoped(run, R_bar[0]))
-        np.testing.assert_allclose(run.optimism.appeal, appeal, rtol=0, atol=1e-9)
+        scores = oracles.scores_with_bonus(w, e, x_next, unit(run), bonus(run))
+        np.testing.assert_allclose(run.optimism.scores, scores, rtol=0, atol=1e-9)
 
     walk(linear.TILE_Q, run, check)

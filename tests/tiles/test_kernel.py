@@ -90,8 +90,8 @@ def test_each_rule_is_its_listing(rule, eta_b, horizon):
     w, u, theta, b = run.weights.critic[0].copy(), run.weights.actor.copy(), list(run.rewards.theta), [0.0]
     steps = recorded()
     first = next(steps)
-    number, behaviour = rules.RULES[rule].number, Behaviour(0.0, policies.GREEDY, np.zeros((0, 0)))
-    plain_tiles.enter_then_act(linear.ACTOR_CRITIC, number, behaviour, run, make_generator(0), first[0])
+    behaviour = Behaviour(0.0, policies.GREEDY, np.zeros((0, 0)))
+    plain_tiles.enter_then_act(linear.ACTOR_CRITIC, behaviour, run, make_generator(0), first[0])
     for point, action, reward, following in [first, *steps]:
         x, x_next = features(point), features(following)
         advance(rule, run, action, reward, following)

@@ -73,9 +73,7 @@ def test_the_traces_are_those_of_the_textbook():
     for step, (point, action, reward, following, _) in enumerate(path(length(DECAY))):
         x, x_next = features(point), features(following)
         if step == 0:
-            plain_tiles.enter_then_act(
-                linear.ACTOR_CRITIC, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, point
-            )
+            plain_tiles.enter_then_act(linear.ACTOR_CRITIC, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, point)
         value, value_next = w @ x, w @ x_next
         delta = reward - average + gamma * value_next - value
         average += BETA * delta
@@ -93,9 +91,7 @@ def test_the_actor_critic_looks_back_as_dense_traces_do():
     for step, (point, action, reward, following, masked) in enumerate(path()):
         x, x_next = features(point), features(following)
         if step == 0:
-            plain_tiles.enter_then_act(
-                linear.ACTOR_CRITIC, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, point
-            )
+            plain_tiles.enter_then_act(linear.ACTOR_CRITIC, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, point)
         gradient = oracles.policy_gradient(u, x, action)
         delta = reward - average + (0.0 if masked else w @ x_next) - w @ x
         average += BETA * delta
@@ -128,7 +124,6 @@ def test_return_quantiles_of_earlier_steps_move_as_a_whole():
         if step == 0:
             plain_tiles.enter_then_act(
                 linear.ACTOR_CRITIC,
-                rules.D3_HUBER,
                 Behaviour(0.0, 0, np.zeros((0, 0))),
                 run,
                 generator,
@@ -173,7 +168,7 @@ def test_action_values_look_back_as_dense_traces_do(kind):
     for step, (point, drawn, reward, following, masked) in enumerate(path()):
         x, x_next = features(point), features(following)
         if step == 0:
-            plain_tiles.enter_then_act(linear.TILE_Q, 0, Behaviour(0.0, kind, np.zeros((0, 0))), run, generator, point)
+            plain_tiles.enter_then_act(linear.TILE_Q, Behaviour(0.0, kind, np.zeros((0, 0))), run, generator, point)
             action = drawn
         if kind == policies.GREEDY and action != np.argmax(w @ x):
             past = []
@@ -197,7 +192,7 @@ def test_a_jump_ends_the_traces():
     for _, action, reward, following, _ in path(5):
         advance(linear.TILE_Q, policies.SAMPLED, run, action, reward, following, False, generator)
     assert run.traces.clock[KEPT] == 5
-    plain_tiles.enter_then_act(linear.TILE_Q, 0, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, np.zeros(2))
+    plain_tiles.enter_then_act(linear.TILE_Q, Behaviour(0.0, 0, np.zeros((0, 0))), run, generator, np.zeros(2))
     assert run.traces.clock[KEPT] == 0
 
 
@@ -261,7 +256,7 @@ def test_what_pays_late_is_learnt_sooner():
     earned = [
         [
             perstep.ActorCritic(LateCoin(), rule="d2", trace_decay=decay, seed=seed)
-            .learn(3000)
+            .learn(1000)
             .evaluate(1100)
             .average_reward
             for seed in range(3)

@@ -403,9 +403,9 @@ class ApproximateConfig(LearnerConfig):
     """What the learners on tiles and with networks have in common."""
 
     average_step_size: float | Decay | None = None
-    """The step by which R̄ follows δ on greedy steps, falling with the number of steps; with a discount it follows the rewards,
-    on all steps. θ then stands beside R̄. It takes the place of offset_ratio, and of the step of rules without reward quantiles.
-    None is the paper, where R̄ is the mean of θ."""
+    """The step of R̄, falling with the number of steps, while θ stands beside it. On-policy R̄ follows the rewards, at every step:
+    what is earned is the average of the policy that the values are of. Off-policy it follows δ, on greedy steps. It takes the
+    place of offset_ratio, and of the step of rules without reward quantiles. None is the paper, where R̄ is the mean of θ."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -415,6 +415,17 @@ class ApproximateConfig(LearnerConfig):
                 f"average_step_size={self.average_step_size} takes the place of offset_ratio={self.offset_ratio}. "
                 "Name one of them."
             )
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether the values are those of what the agent does, random actions included."""
+        return False
+
+    @property
+    def average_follows_rewards(self) -> bool:
+        """As for every learner; and on-policy, where R̄ has a step of its own. δ would be right about the average of such values
+        over all steps only, and then R̄ and values can drive each other apart (docs/theory.md)."""
+        return super().average_follows_rewards or (self.average_step_size is not None and self.on_policy)
 
     @classmethod
     def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:

@@ -87,20 +87,20 @@ class TileQ(TileAgent):
 
     def policy(self, observation: Any, deterministic: bool = False) -> Floats:
         """Probabilities of the actions at an observation, (A,): greedy (ties to the first), or ε-greedy as it behaves."""
-        scores, epsilon = self._appeal(observation), self._behaviour_now().epsilon
+        scores, epsilon = self._scores(observation), self._behaviour_now().epsilon
         if deterministic:
             return np.asarray(np.eye(len(scores))[scores.argmax()])
         best = scores == scores.max()
         return np.asarray((1 - epsilon) * best / best.sum() + epsilon / len(scores))
 
-    def _appeal(self, observation: Any) -> Floats:
-        """What actions are chosen by, (A,): their values, and with optimism what else they may hold."""
+    def _scores(self, observation: Any) -> Floats:
+        """What actions are chosen by, (A,): their values, and with optimism the bonus of what is unseen."""
         scores, run = self.action_values(observation), self._run
         if run.optimism is None:
             return scores
-        appeal, active = np.zeros(scores.size), self.tiles.active(self._read(observation))
-        kernel.weigh_actions(self.config.kernel, run.optimism, run.rewards, run.work, active, scores, appeal)
-        return appeal
+        with_bonus, active = np.zeros(scores.size), self.tiles.active(self._read(observation))
+        kernel.add_bonus(run.optimism, run.rewards, active, scores, with_bonus)
+        return with_bonus
 
     def _numbers(self, observation: Any) -> Floats:
         """The n numbers of every action, (A, n)."""

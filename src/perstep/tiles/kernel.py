@@ -22,7 +22,7 @@ from perstep.numerics.policies import (
 )
 from perstep.numerics.quantiles import mean
 from perstep.numerics.randomness import Generator, draw
-from perstep.numerics.scale import ENDED, SEEN, Scale, return_unit
+from perstep.numerics.scale import SEEN, Scale, return_unit
 from perstep.numerics.schedules import step_size
 from perstep.rules.risk import Risk, careful_reward
 from perstep.rules.transition import (
@@ -41,7 +41,6 @@ from perstep.rules.transition import (
     nothing_follows,
     steps_now,
     track_beside,
-    value_after_end,
 )
 from perstep.system.budget import claim
 from perstep.tiles.coder import Tiling, active_tiles
@@ -53,9 +52,9 @@ Indices = NDArray[np.int64]
 ACTOR_CRITIC, TILE_Q = 0, 1
 
 LARGEST_ERROR = 1.0  # of a δ that moves the policy, in units of return
-FIRST_HOPE = 10.0  # while all returns seen were equal
-NOVELTY_STEP = 0.5  # divided by the number of tilings
-NOVELTY_DISCOUNT = 0.96  # how far ahead novelty is seen
+FIRST_BONUS = 10.0  # while all returns seen were equal
+UNSEEN_STEP = 0.5  # divided by the number of tilings
+UNSEEN_DISCOUNT = 0.96  # how far ahead the unseen counts
 
 
 class Weights(NamedTuple):
@@ -79,13 +78,13 @@ class Room(NamedTuple):
 
 
 class Optimism(NamedTuple):
-    """What the unknown is hoped to hold."""
+    """The bonus of what is unseen."""
 
-    novelty: Floats  # (C, F, 1): their sum is 1 where nothing is known, and falls to 0
-    appeal: Floats  # (C,): what actions at S are chosen by
-    next_appeal: Floats  # (C,): of S′
-    size: float  # how much is hoped for
-    delay: float  # where nothing ends: the number of steps after which hope begins to fall
+    unseen: Floats  # (C, F, 1): their sum is 1 where nothing was seen, and falls to 0
+    scores: Floats  # (C,): what actions at S are chosen by: values in units of return, and the bonus
+    next_scores: Floats  # (C,): of S′
+    size: float  # the bonus where nothing was seen, in units of return
+    delay: float  # the number of steps after which it begins to fall
 
 
 class Reference(NamedTuple):
@@ -139,10 +138,10 @@ def weights(
 
 
 def optimism(weights: Weights, size: float, delay: float) -> Optimism:
-    """Nothing is known."""
+    """Nothing was seen."""
     columns, features, _ = weights.critic.shape
-    novelty = np.full((columns, features, 1), 1.0 / weights.active.size)
-    return Optimism(novelty, np.zeros(columns), np.zeros(columns), size, delay)
+    unseen = np.full((columns, features, 1), 1.0 / weights.active.size)
+    return Optimism(unseen, np.zeros(columns), np.zeros(columns), size, delay)
 
 
 def room(num_active: int, num_actions: int, num_quantiles: int, learner: int = ACTOR_CRITIC) -> Room:
@@ -268,8 +267,8 @@ def scatter(matrix: Floats, active: Indices, step: float, pull: Floats) -> None:
 
 @inlined
 def enter(
-    learner: int, rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, tiling: Tiling,
-    optimism: Optimism | None, traces: Traces | None, point: Floats,
+    learner: int, weights: Weights, rewards: RewardEstimate, tiling: Tiling, optimism: Optimism | None, traces: Traces | None,
+    point: Floats,
 ) -> None:  # fmt: skip
     """Stand at a point that was not reached by a transition, such as the first one."""
     if traces is not None:
@@ -277,20 +276,19 @@ def enter(
     weights.clipped[0] += active_tiles(tiling, point, weights.active)
     gather_values(learner, weights.critic, weights.active, weights.numbers, weights.scores)
     if learner == TILE_Q and optimism is not None:
-        weigh_actions(rule, optimism, rewards, work, weights.active, weights.scores, optimism.appeal)
+        add_bonus(optimism, rewards, weights.active, weights.scores, optimism.scores)
 
 
 @inlined
 def stand(
-    learner: int, rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, tiling: Tiling,
-    optimism: Optimism | None, point: Floats,
-) -> None:  # fmt: skip
+    learner: int, weights: Weights, rewards: RewardEstimate, tiling: Tiling, optimism: Optimism | None, point: Floats
+) -> None:
     """Stand at a point to act and not to learn: an actor-critic then needs no values."""
     active_tiles(tiling, point, weights.active)
     if learner == TILE_Q:
         gather_values(learner, weights.critic, weights.active, weights.numbers, weights.scores)
         if optimism is not None:
-            weigh_actions(rule, optimism, rewards, work, weights.active, weights.scores, optimism.appeal)
+            add_bonus(optimism, rewards, weights.active, weights.scores, optimism.scores)
 
 
 @inlined
@@ -310,50 +308,36 @@ def in_units(number: float, units: Floats) -> float:
 
 
 @inlined
-def hope(rule: int, optimism: Optimism, rewards: RewardEstimate, work: Workspace) -> float:
-    """What the unknown is hoped to hold, in units of return.
-
-    While all returns seen were equal there is nothing else to go by. Where nothing ends it is one unit, and falls with time. Where
-    games end it is as much as an end is worth, if ends are good: values from which no average is taken off would start at 0 and
-    be optimistic in the same way.
-    """
+def bonus_now(optimism: Optimism, rewards: RewardEstimate) -> float:
+    """The bonus where nothing was seen, in units of return: it falls with time. While all returns seen were equal there is nothing
+    else to go by."""
     if return_unit(rewards.units) == 0.0:
-        return optimism.size * FIRST_HOPE
-    if rewards.units[ENDED] == 0.0:
-        return optimism.size / (1.0 + rewards.units[SEEN] / optimism.delay)
-    return optimism.size * max(in_units(value_after_end(rule, rewards, work), rewards.units), 0.0)
+        return optimism.size * FIRST_BONUS
+    return optimism.size / (1.0 + rewards.units[SEEN] / optimism.delay)
 
 
 @compiled
-def weigh_actions(
-    rule: int,
-    optimism: Optimism,
-    rewards: RewardEstimate,
-    work: Workspace,
-    active: Indices,
-    scores: Floats,
-    appeal: Floats,
-) -> None:
-    """What actions are chosen by: values in units of return, and hope."""
-    hoped = hope(rule, optimism, rewards, work)
+def add_bonus(optimism: Optimism, rewards: RewardEstimate, active: Indices, scores: Floats, out: Floats) -> None:
+    """What actions are chosen by: values in units of return, and the bonus."""
+    bonus = bonus_now(optimism, rewards)
     for column in range(scores.shape[0]):
-        unknown = gather_column(optimism.novelty[column], active, 0)
-        appeal[column] = in_units(scores[column], rewards.units) + hoped * unknown
+        unseen = gather_column(optimism.unseen[column], active, 0)
+        out[column] = in_units(scores[column], rewards.units) + bonus * unseen
 
 
 @compiled
-def wear_off(optimism: Optimism, active: Indices, next_active: Indices, column: int, next_column: int) -> float:
-    """Move the novelty at S to a part of that at S′, so that it falls where the agent has been. Returns its TD error.
+def lower_bonus(optimism: Optimism, active: Indices, next_active: Indices, column: int, next_column: int) -> float:
+    """Move what is unseen at S to a part of that at S′, so that it falls where the agent has been. Returns its TD error.
 
-    TD is linear: values that start at 0, plus hope times novelty, are values with an optimistic start. Kept apart, the optimism
-    has no scale of its own, and values, θ and R̄ are free of it.
+    TD is linear: values that start at 0, plus the bonus times what is unseen, are values with an optimistic start. Kept apart, the
+    optimism has no scale of its own, and values, θ and R̄ are free of it.
     """
-    alpha = NOVELTY_STEP / active.shape[0]
-    there = gather_column(optimism.novelty[next_column], next_active, 0)
-    surprise = NOVELTY_DISCOUNT * there - gather_column(optimism.novelty[column], active, 0)
+    alpha = UNSEEN_STEP / active.shape[0]
+    there = gather_column(optimism.unseen[next_column], next_active, 0)
+    error = UNSEEN_DISCOUNT * there - gather_column(optimism.unseen[column], active, 0)
     for k in range(active.shape[0]):
-        optimism.novelty[column, active[k], 0] += alpha * surprise
-    return surprise
+        optimism.unseen[column, active[k], 0] += alpha * error
+    return error
 
 
 @inlined
@@ -369,7 +353,7 @@ def choose(
 ) -> int:
     """`A ∼ π(·|S)` where the agent stands: the softmax policy of the actor-critic, ε-greedy for Q."""
     if learner == TILE_Q:
-        return epsilon_greedy(weights.scores if optimism is None else optimism.appeal, epsilon, generator)
+        return epsilon_greedy(weights.scores if optimism is None else optimism.scores, epsilon, generator)
     softmax_policy(weights, chances)
     return draw(chances, generator)
 
@@ -378,7 +362,7 @@ def choose(
 def choose_without_chance(learner: int, weights: Weights, chances: Floats, optimism: Optimism | None) -> int:
     """The most likely action of the actor-critic, the best one for Q; ties to the first."""
     if learner == TILE_Q:
-        return greedy(weights.scores if optimism is None else optimism.appeal)
+        return greedy(weights.scores if optimism is None else optimism.scores)
     softmax_policy(weights, chances)
     return greedy(chances)
 
@@ -445,7 +429,7 @@ def actor_critic(
     if scale is not None:
         error = in_units(delta, rewards.units)
         if optimism is not None:
-            error += hope(rule, optimism, rewards, work) * wear_off(optimism, weights.active, room.next_active, 0, 0)
+            error += bonus_now(optimism, rewards) * lower_bonus(optimism, weights.active, room.next_active, 0, 0)
         error = min(max(error, -LARGEST_ERROR), LARGEST_ERROR)
     change = policy_ratio * steps.value * error
     chances = room.chances
@@ -474,8 +458,8 @@ def tile_q(
     look_ahead(TILE_Q, weights, tiling, room, next_point)
     here, there = weights.scores, room.scores  # what actions at S and S′ are chosen by
     if optimism is not None:
-        weigh_actions(rule, optimism, rewards, work, room.next_active, room.scores, optimism.next_appeal)
-        here, there = optimism.appeal, optimism.next_appeal
+        add_bonus(optimism, rewards, room.next_active, room.scores, optimism.next_scores)
+        here, there = optimism.scores, optimism.next_scores
     following = epsilon_greedy(there, epsilon, generator) if kind == SAMPLED else -1
     best = greedy(there) if kind == GREEDY else max(following, 0)
     bootstrap = nothing_follows(rule, rewards, work) if masked else room.numbers[best]
@@ -492,13 +476,13 @@ def tile_q(
     if traces is not None and masked:
         traces.clock[KEPT] = 0
     if optimism is not None:
-        next_best = best if kind != EXPECTED else greedy(optimism.next_appeal)
-        wear_off(optimism, weights.active, room.next_active, action, next_best)
+        next_best = best if kind != EXPECTED else greedy(optimism.next_scores)
+        lower_bonus(optimism, weights.active, room.next_active, action, next_best)
     if reference is not None:
         rewards.theta[0] = reference_value(weights, reference, rewards.theta[0], steps.value, work.pull[0])
     arrive(TILE_Q, weights, room, work.pull, traces, action, steps.value)
     if optimism is not None:
-        weigh_actions(rule, optimism, rewards, work, weights.active, weights.scores, optimism.appeal)
+        add_bonus(optimism, rewards, weights.active, weights.scores, optimism.scores)
     return following
 
 

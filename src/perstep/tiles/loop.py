@@ -129,12 +129,12 @@ def seen(rewards: RewardEstimate, risk: Risk | None) -> RewardEstimate:
 
 
 def begin_motion(
-    rule: int, world: MotionWorld, place: MotionPlace, generator: Generator, weights: Weights, rewards: RewardEstimate,
-    work: Workspace, tiling: Tiling, optimism: Optimism | None, traces: Traces | None,
+    world: MotionWorld, place: MotionPlace, generator: Generator, weights: Weights, rewards: RewardEstimate, tiling: Tiling,
+    optimism: Optimism | None, traces: Traces | None,
 ) -> None:  # fmt: skip
     """Start a world of motion, and let the agent stand there."""
     start_motion(world, place, generator)
-    kernel.enter(LEARNER, rule, weights, rewards, work, tiling, optimism, traces, place.observation)
+    kernel.enter(LEARNER, weights, rewards, tiling, optimism, traces, place.observation)
 
 
 def learn_in_motion(
@@ -163,17 +163,17 @@ def learn_in_motion(
         note(rule, record, reward, seen(rewards, risk))
         if truncated:
             start_motion(world, place, generator)
-            kernel.enter(LEARNER, rule, weights, rewards, work, tiling, optimism, traces, place.observation)
+            kernel.enter(LEARNER, weights, rewards, tiling, optimism, traces, place.observation)
             action = NO_ACTION
     place.counters[CHOSEN] = action
 
 
 def enter_then_act(
-    rule: int, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate, work: Workspace, tiling: Tiling, room: Room,
-    optimism: Optimism | None, traces: Traces | None, generator: Generator, point: Floats,
+    behaviour: Behaviour, weights: Weights, rewards: RewardEstimate, tiling: Tiling, room: Room, optimism: Optimism | None,
+    traces: Traces | None, generator: Generator, point: Floats,
 ) -> int:  # fmt: skip
     """Stand at a point of a plain loop and choose an action there."""
-    kernel.enter(LEARNER, rule, weights, rewards, work, tiling, optimism, traces, point)
+    kernel.enter(LEARNER, weights, rewards, tiling, optimism, traces, point)
     return kernel.choose(LEARNER, weights, room.chances, optimism, behaviour.epsilon, generator)
 
 
@@ -191,24 +191,23 @@ def learn_then_act(
                       generator)  # fmt: skip
     note(rule, record, reward, seen(rewards, risk))
     if jumps:
-        kernel.enter(LEARNER, rule, weights, rewards, work, tiling, optimism, traces, resume)
+        kernel.enter(LEARNER, weights, rewards, tiling, optimism, traces, resume)
     if following == NO_ACTION or jumps:
         following = kernel.choose(LEARNER, weights, room.chances, optimism, behaviour.epsilon, generator)
     return following
 
 
 def follow_in_motion(
-    rule: int, world: MotionWorld, ends: Ends, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate,
-    work: Workspace, tiling: Tiling, room: Room, optimism: Optimism | None, generator: Generator, picker: Generator,
-    place: MotionPlace, begin: int, end: int, num_steps: int, deterministic: bool, total: Floats,
-    episodes: NDArray[np.int64], kept: Floats, returns: Floats,
+    world: MotionWorld, ends: Ends, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate, tiling: Tiling,
+    room: Room, optimism: Optimism | None, generator: Generator, picker: Generator, place: MotionPlace, begin: int, end: int,
+    num_steps: int, deterministic: bool, total: Floats, episodes: NDArray[np.int64], kept: Floats, returns: Floats,
 ) -> None:  # fmt: skip
     """As follow_in_mdp, in a world of motion. `episodes` (1,), the number of episodes that ended, moves along; the returns of as
     many of them as fit are written to `returns`."""
     if begin == 0:
         start_motion(world, place, generator)
     for t in range(begin, end):
-        kernel.stand(LEARNER, rule, weights, rewards, work, tiling, optimism, place.observation)
+        kernel.stand(LEARNER, weights, rewards, tiling, optimism, place.observation)
         if deterministic:
             action = kernel.choose_without_chance(LEARNER, weights, room.chances, optimism)
         else:

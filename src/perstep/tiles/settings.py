@@ -49,10 +49,9 @@ class TileConfig(ApproximateConfig):
     trace_decay: float = 0.0
     """λ of eligibility traces: an error δ also moves what was done k steps before, by (γλ)^k of it; 0 is the paper."""
     optimism: float = 0.0
-    """How much the unknown is hoped to hold, as a multiple of what an end is worth where ends are good, or of the spread of
-    returns where nothing ends. It needs scale_free. 0 is the paper."""
+    """The size of the bonus of the unseen, as a multiple of the spread of returns. It needs scale_free. 0 is the paper."""
     optimism_delay: float = 1000.0
-    """Where nothing ends: the number of steps after which the hope begins to fall."""
+    """The number of steps after which the bonus begins to fall."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,6 +127,11 @@ class ActorCriticConfig(TileConfig):
         self._number("policy_ratio", 0.0)
         refuse_reading_of_values(self)
 
+    @property
+    def on_policy(self) -> bool:
+        """v is that of the policy."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class TileQConfig(TileConfig, ActionValueConfig):
@@ -148,3 +152,8 @@ class TileQConfig(TileConfig, ActionValueConfig):
             self._number("epsilon_delay", 0.0, above=True)
         if self.reference == "max" and self.rule_row.average_is_read_from_values:
             raise ValueError("The maximum of Q over a box is not known on tiles. Use reference='mean' or a pair.")
+
+    @property
+    def on_policy(self) -> bool:
+        """Q is that of the ε-greedy policy, unless the bootstrap is that of the best action."""
+        return self.bootstrap != "greedy"

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 HASHED_FEATURES = 2**20  # where the full table would be larger and no table_size is given
 LEAST_TILES = 3
 NO_POLICY = np.zeros((0, 0))
+LEARNT_BONUS = ("unseen", "scores")  # the arrays of optimism that a file keeps
 
 
 class TileAgent(Agent):
@@ -89,8 +90,7 @@ class TileAgent(Agent):
         assert self._motion is not None
         run = self._run
         self._loops.begin_motion(
-            self.config.kernel, *self._motion, self._generator, run.weights, run.rewards, run.work, run.tiling, run.optimism,
-            run.traces,
+            *self._motion, self._generator, run.weights, run.rewards, run.tiling, run.optimism, run.traces,
         )  # fmt: skip
 
     @property
@@ -166,14 +166,13 @@ class TileAgent(Agent):
             active=run.weights.active.copy(), numbers=run.weights.numbers.copy(), scores=run.weights.scores.copy()
         )
         room = run.room._replace(chances=run.room.chances.copy())
-        optimism = run.optimism and run.optimism._replace(appeal=run.optimism.appeal.copy())
+        optimism = run.optimism and run.optimism._replace(scores=run.optimism.scores.copy())
         returns = np.zeros(min(num_steps, KEPT_REWARDS))
         total, episodes, place = np.zeros(1), np.zeros(1, np.int64), motion_place(self._opened.motion)
         for begin, end in stretches(num_steps):
             follow_in_motion(
-                self.config.kernel, self._motion[0], self._ends, self._behaviour_now(), weights, run.rewards, run.work,
-                run.tiling, room, optimism, generator, picker, place, begin, end, num_steps, deterministic, total, episodes, kept,
-                returns,
+                self._motion[0], self._ends, self._behaviour_now(), weights, run.rewards, run.tiling, room, optimism, generator,
+                picker, place, begin, end, num_steps, deterministic, total, episodes, kept, returns,
             )  # fmt: skip
         return Evaluation.of_kept(float(total[0]), kept, returns[: episodes[0]].copy(), num_steps)
 
@@ -245,7 +244,7 @@ class TileAgent(Agent):
     def _arrays(self) -> storage.Arrays:
         learnt = flatten("weights", self._run.weights)
         if self._run.optimism:
-            learnt |= {"weights.novelty": self._run.optimism.novelty, "weights.appeal": self._run.optimism.appeal}
+            learnt |= {f"optimism.{name}": getattr(self._run.optimism, name) for name in LEARNT_BONUS}
         if self._run.traces:
             learnt |= {f"traces.{name}": getattr(self._run.traces, name) for name in SAVED}
         if self._motion is None:
@@ -274,22 +273,14 @@ class TileAgent(Agent):
         """As for every agent. Where it was in a world of motion counts only in the same world; constants of physics that had been
         changed come back too, unless the caller has given a world."""
         saved_in = metadata["world"].get("spaces", {}).get("compiled_world", self.compiled_world)
-        goes_on = (
-            self._motion is not None
-            and any(name.startswith("place.") for name in arrays)
-            and saved_in == self.compiled_world
-        )
+        there = saved_in == self.compiled_world and any(name.startswith("place.") for name in arrays)
+        goes_on = self._motion is not None and there
         if self._motion is not None:
             world, place = self._motion
             self._motion = world._replace(parameters=world.parameters.copy()), place
-        anew = (
-            {}
-            if goes_on
-            else {name: array for name, array in self._arrays().items() if name.startswith(("place.", "physics"))}
-        )
-        if goes_on and metadata["world_is_given"]:
-            anew["physics"] = self._arrays()["physics"]
-        super()._take_over({**arrays, **{name: array.copy() for name, array in anew.items()}}, metadata)
+        given = "physics" if goes_on and metadata["world_is_given"] else () if goes_on else ("place.", "physics")
+        kept = {name: array.copy() for name, array in self._arrays().items() if name.startswith(given)}
+        super()._take_over({**arrays, **kept}, metadata)
         if self._motion is not None and not goes_on:  # saved in a plain loop or in another world: this one starts anew
             self._begin_motion()
 
@@ -303,7 +294,7 @@ class TileAgent(Agent):
         has_shape(arrays, "weights.critic", actions if linear_q else 1, features, config.value_size)
         has_shape(arrays, "weights.actor", 0 if linear_q else features, actions)
         if config.optimism:
-            has_shape(arrays, "weights.novelty", actions if linear_q else 1, features, 1)
+            has_shape(arrays, "optimism.unseen", actions if linear_q else 1, features, 1)
 
 
 @final
@@ -321,8 +312,8 @@ class TileHooks(AgentHooks):
         agent = self._agent
         run = agent._run
         chosen = agent._loops.enter_then_act(
-            agent.config.kernel, agent._behaviour_now(), run.weights, run.rewards, run.work, run.tiling, run.room, run.optimism,
-            run.traces, agent._generator, point,
+            agent._behaviour_now(), run.weights, run.rewards, run.tiling, run.room, run.optimism, run.traces, agent._generator,
+            point,
         )  # fmt: skip
         return agent._actions.point(int(chosen))
 
