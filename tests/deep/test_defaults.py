@@ -101,7 +101,9 @@ def test_extreme_quantiles_follow_a_policy_that_has_become_good():
         )
     np.testing.assert_allclose(agent.learned_distribution.quantile([0.05, 0.5, 0.95]), [-18.2, -10.0, -1.8], atol=6.0)
     assert agent.reward_quantiles.min() > -60.0
-    assert agent.average_reward == pytest.approx(-10.0, abs=1.0)
+    assert agent.average_reward == pytest.approx(
+        -10.0 - 490.0 * (4 / 20) ** 3, abs=1.0
+    )  # of a memory of a third of the steps
 
 
 # --------------------------------------------------------------------------------------------------------------- scale
@@ -171,6 +173,30 @@ def test_inputs_are_standardized():
     np.testing.assert_allclose(read.mean(0), 0.0, atol=1e-4)
     np.testing.assert_allclose(read.std(0), [1.0, 1.0, 0.0], atol=1e-4)
     assert scale.standardized(np.array([[1e6, 0.0, 7.0]])).max() == 10.0
+
+
+# --------------------------------------------------------------------------------------------------------------- level
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_values_keep_their_level(rule):
+    """One state, and actions that pay 0 and 1. Half of the actions are random, so that R̄ is ¾ where the best action earns 1: values
+    rise by ¼ at every step that they look further. With κ = ¼ they come to rest at (1 − ¾)/κ = 1, and R̄ stays what it is."""
+    world = perstep.FiniteMDP(np.ones((1, 2, 1)), np.array([[0.0, 1.0]]))
+    settings = {
+        "rule": rule,
+        "epsilon": 0.5,
+        "longest_repeat": 1,
+        "return_steps": 1,
+        "target_lag": 10.0,
+        "step_size": 3e-3,
+        **SMALL,
+    }
+    held = perstep.DeepQ(world, level_ratio=0.25, **settings).learn(3000)
+    assert held.action_values(0).max() == pytest.approx(1.0, abs=0.3)
+    assert held.average_reward == pytest.approx(0.75, abs=0.05)
+    risen = perstep.DeepQ(world, level_ratio=0.0, **settings).learn(3000)
+    assert risen.action_values(0).max() > 20.0
 
 
 # ---------------------------------------------------------------------------------------------------------------- ends

@@ -32,7 +32,7 @@ NETWORKS: Settings = {
     "reward_tracking": "stream",
     "reward_ratio": None,
     "reward_step_size": Decay(1.0, 0.5),
-    "average_step_size": Decay(0.1, 1.0, 100.0),
+    "average_step_size": Decay(0.03, 1.0, 100.0),
     "level_ratio": 0.01,
     "target_step_size": None,
     "target_lag": 80.0,
