@@ -81,6 +81,40 @@ def test_actions_that_were_never_tried():
     assert "unvisited" in names(agent)
 
 
+def late_reward(length=60):
+    """Action 0 stays and pays 1; action 1 enters a loop that pays 3 a step, all of it at its end."""
+
+    def outcomes(place, action):
+        if not place and action == 0:
+            return [(1.0, 0, 1.0)]
+        after = (place + 1) % length
+        return [(1.0, after, 0.0 if after else 3.0 * length)]
+
+    return perstep.FiniteMDP.from_function(0, [0, 1], outcomes)
+
+
+def test_rewards_that_come_later_than_a_discount_looks():
+    blind = perstep.QLearning(late_reward(), discount=0.9, seed=1).learn(50_000)
+    (found,) = [str(doubt) for doubt in blind.check() if doubt.name == "look"]
+    assert found.startswith("Rewards of about 180, which make up")
+    assert "look only 10 steps ahead" in found
+    assert "Use a larger discount (it is 0.9); discount=1" in found
+    for settings in ({}, {"discount": 0.99}):  # 60 steps are within 100
+        assert "look" not in names(perstep.QLearning(late_reward(), seed=1, **settings).learn(50_000))
+
+
+def test_rewards_that_come_later_than_a_network_has_looked():
+    pytest.importorskip("torch")
+    settings = {"hidden": (4,), "learning_starts": 100, "threads": 1, "seed": 1}
+    short = perstep.DeepQ(late_reward(), target_lag=50_000.0, **settings).learn(2_000)
+    assert short.look == pytest.approx(3 * 4 / 50_000 * short.updates)
+    assert any("Learn longer, or use a larger return_steps" in str(doubt) for doubt in short.check())
+    long = perstep.DeepQ(late_reward(), **settings).learn(2_000)
+    assert long.look == pytest.approx(0.15 * long.updates)
+    assert "look" not in names(long)
+    assert perstep.DeepQ(late_reward(), discount=0.5, **settings).learn(2_000).look == 2.0
+
+
 def test_a_replay_that_holds_no_whole_episode():
     pytest.importorskip("torch")
     agent = perstep.DeepQ(
@@ -142,7 +176,7 @@ def test_steps_that_are_far_too_small(agent_type, world, settings):
 
 def test_steps_of_a_network_that_are_far_too_small():
     pytest.importorskip("torch")
-    settings = {"hidden": (4,), "seed": 1, "update_every": 4, "learning_starts": 100}
+    settings = {"hidden": (4,), "seed": 1, "update_every": 4, "learning_starts": 100, "reset_cost": 10.0}
     agent = perstep.DeepQ("CartPole-v1", step_size=1e-8, **settings).learn(2_000)
     assert "small steps" in names(agent)
     assert "small steps" not in names(perstep.DeepQ("CartPole-v1", **settings).learn(2_000))

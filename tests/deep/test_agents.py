@@ -260,7 +260,14 @@ def test_batch_mean_tracks_quantiles_of_batch_means():
 
 
 def cartpole(**settings):
-    small = {"num_quantiles": 5, "hidden": (16,), "replay_capacity": 500, "learning_starts": 100, "threads": 1}
+    small = {
+        "num_quantiles": 5,
+        "hidden": (16,),
+        "replay_capacity": 500,
+        "learning_starts": 100,
+        "threads": 1,
+        "reset_cost": 10.0,
+    }
     return perstep.DeepQ("CartPole-v1", **{**small, **settings})
 
 

@@ -89,7 +89,7 @@ def test_heads_are_the_default_where_nothing_contradicts():
         "one": {"risk_heads": 1},
         "quantiles": {"rule": "d3"},
         "sums": {"return_steps": 3},
-        "stop": {"termination": "stop"},
+        "stop": {"termination": "stop", "discount": 0.9},
     }.items():
         config = perstep.DeepQ(world, risk_level=TAU, hidden=(4,), **settings).config
         heads[name] = config.rule, config.risk_heads
@@ -100,8 +100,12 @@ def test_heads_are_the_default_where_nothing_contradicts():
 
 def test_settings_that_contradict_heads_are_refused():
     world = red_pill_blue_pill()
-    for settings in ({"discount": 1.0}, {"return_steps": 3}, {"termination": "stop"}):
-        with pytest.raises(ValueError, match="needs a discount below 1"):
+    for settings in (
+        {"risk_discount": 1.0},
+        {"return_steps": 3},
+        {"termination": "stop", "discount": 0.9},
+    ):
+        with pytest.raises(ValueError, match="needs a risk_discount below 1"):
             perstep.DeepQ(world, risk_level=TAU, risk_heads=5, **settings)
     with pytest.raises(ValueError, match="needs values of one number"):
         perstep.DeepQ(world, risk_level=TAU, risk_heads=5, rule="d3")

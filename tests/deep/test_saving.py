@@ -25,7 +25,7 @@ SHORT = {
     "epsilon_steps": 100,
     "threads": 1,
 }
-SHORT |= {"device": "cpu", "hidden": (16,)}
+SHORT |= {"device": "cpu", "hidden": (16,), "reset_cost": 10.0}
 
 GO_ON = """
 import sys, torch, perstep

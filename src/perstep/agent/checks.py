@@ -29,6 +29,8 @@ DRIFT = 1.0  # in spreads of the values, over the last half of the steps
 GROWTH = 10.0  # of the loss, over the last half of the steps
 IMPOSSIBLE = 100.0  # times the largest value that rewards like those seen could add up to: values beyond it diverge
 STILL = 0.05  # of the standard deviation of the rewards: values that moved less have learnt nothing
+LATE = 2.0  # rewards that come more rarely than once in so many looks are not seen: of them less than e^−2 is left
+OF_THE_MEAN = 0.25  # the share of the rewards that must come so late
 ENOUGH_PATH = (
     1.0  # the sum of the step sizes of an average entry: above it, values that stay equal are learnt to be equal
 )
@@ -40,8 +42,8 @@ class Finding:
     """One thing that is probably wrong."""
 
     name: str
-    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "unvisited", "replay", "loss", "no end",
-    "divergence" or "small steps"."""
+    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "unvisited", "look", "replay", "loss",
+    "no end", "divergence" or "small steps"."""
     sentence: str
     """What was expected, what was got, and what to change."""
 
@@ -258,6 +260,34 @@ def _unvisited(agent: Agent) -> Iterator[Finding]:
         )
 
 
+def _look(agent: Agent) -> Iterator[Finding]:
+    """Rewards, far from the usual one, that make up much of what is earned and come later than the values look. An episode that
+    masks its end is a task of its own length."""
+    config, rewards = agent.config, agent.reward_distribution
+    by_discount = 1.0 / (1.0 - config.discount) if config.discount < 1.0 else math.inf
+    look = getattr(agent, "look", by_discount)
+    if config.termination != "continue" or math.isinf(look):
+        return
+    away = rewards.means - rewards.quantile(0.5)
+    order = np.argsort(-np.abs(away))
+    rate = np.cumsum(rewards.weights[order])  # of rewards at least so far away
+    rare = order[rate * LATE * look < 1.0]
+    often, carried = float(rewards.weights[rare].sum()), abs(float(rewards.weights[rare] @ away[rare]))
+    earned = float(rewards.weights @ np.abs(rewards.means))
+    if often and carried > OF_THE_MEAN * earned:
+        advice = (
+            f"Use a larger discount (it is {config.discount:g}); discount=1 looks as far as the task needs"
+            if look == by_discount
+            else "Learn longer, or use a larger return_steps or a smaller target_lag"
+        )
+        yield Finding(
+            "look",
+            f"Rewards of about {float(np.average(rewards.means[rare], weights=rewards.weights[rare])):.4g}, which make up "
+            f"{min(carried / earned, 1.0):.0%} of what is earned, came once in {1.0 / often:,.0f} steps, but the values look only "
+            f"{look:,.0f} steps ahead: what leads to such rewards seems worth less than it is. {advice}.",
+        )
+
+
 def _replay(agent: Agent) -> Iterator[Finding]:
     episodes = agent.history.episodes.sum()
     capacity = getattr(agent.config, "replay_capacity", 0)
@@ -279,12 +309,12 @@ def _loss(agent: Agent) -> Iterator[Finding]:
         yield Finding(
             "loss",
             f"The loss grew from {np.median(before):.3g} to {np.median(now):.3g} in the last half of the steps: the values "
-            "diverge. Use a smaller step_size, a gradient_clip, or a smaller target_step_size.",
+            "diverge. Use a smaller step_size, a gradient_clip, or a larger target_lag.",
         )
 
 
 CHECKS: tuple[Callable[[Any], Iterator[Finding]], ...] = (
-    _divergence, _no_end, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _unvisited, _replay, _loss,
+    _divergence, _no_end, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _unvisited, _look, _replay, _loss,
 )  # fmt: skip
 
 

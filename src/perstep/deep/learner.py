@@ -60,7 +60,7 @@ class NetworkLearner(ABC):
         self.heads: RiskHeads | None = None
         """The heads of a scan for a risk level."""
         if config.has_risk_heads:
-            self.heads = RiskHeads(config.risk_heads, config.risk_level, config.discount)
+            self.heads = RiskHeads(config.risk_heads, config.risk_level, config.risk_discount)
         self.online, self.target = self._networks()
         self.is_large = sum(weight.numel() for weight in self.online.parameters()) >= LARGE
         sees_a_grid = not self.is_large and any(isinstance(layer, torch.nn.Conv2d) for layer in self.online.body)
@@ -82,6 +82,7 @@ class NetworkLearner(ABC):
             config.discount,
             work.horizon_factor,
             work.end_divisor,
+            config.level_share,
         )
         self._rows = torch.arange(config.batch_size, device=self.device)
         self._forward: Any = torch.compile(self.online) if config.compile else self.online.forward
@@ -170,7 +171,7 @@ class NetworkLearner(ABC):
         self.optimizer.param_groups[0]["lr"] = steps.value
         self.optimizer.step()
         with torch.no_grad():  # w_T ← w_T + ρ (w − w_T)
-            torch._foreach_lerp_(target_weights, weights, self.config.target_step_size)
+            torch._foreach_lerp_(target_weights, weights, self.config.target_step)
         self.updates += 1
         return value
 

@@ -44,6 +44,7 @@ class Settings(NamedTuple):
     end_divisor: float = (
         math.inf
     )  # the value after a masked end is −R̄ divided by it: 1 − γ where rewards stop there, else ∞
+    level_share: float = 0.0  # κ: the share of the mean value that is subtracted with R̄
 
 
 class Look(NamedTuple):
@@ -218,13 +219,26 @@ def quantile_huber_batch(
 
 def surplus(average: float, reward: Floats, look: Look, steps: Steps, settings: Settings) -> torch.Tensor:
     """R − R̄, in the unit of values, (B,); R itself where rewards are not centered. Over k steps R is Σ γ^i R_i, and Σ γ^i R̄ is
-    subtracted."""
+    subtracted.
+
+    R̄ of the stream is what the agent earns as it behaves; the values are those of the greedy policy, which earns r̄ − R̄ more.
+    Undiscounted, all values drift by this at every step that they look further. With the share κ of their level subtracted, they
+    come to rest at the level (r̄ − R̄)/κ, and R̄ + κ · level is r̄. This is differential Q-learning, whose R̄ moves by η δ while the
+    values move by δ, summed over time: R̄ − R̄_0 = η Σ (Q − Q_0) (Wan et al. 2021).
+    """
     times: Any = 1.0
+    if settings.level_share:
+        average += settings.level_share * level(look) * steps.value_unit
     if look.length is not None:
         gamma = settings.discount
         times = look.length if gamma == 1.0 else (1.0 - gamma**look.length) / (1.0 - gamma)
     like, subtracted = look.estimate, 0.0 if settings.rule in UNCENTERED else average
     return torch.from_numpy((reward - times * subtracted) / steps.value_unit).to(like.device, like.dtype)
+
+
+def level(look: Look) -> float:
+    """The mean value where a minibatch leads, in the unit of values."""
+    return float(look.bootstrap.mean())
 
 
 def value_after_end(rewards: RewardEstimate, steps: Steps, settings: Settings) -> float:

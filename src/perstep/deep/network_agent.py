@@ -108,6 +108,14 @@ class NetworkAgent(Agent):
         """The number of minibatches learnt from so far."""
         return self._network.updates
 
+    @property
+    def look(self) -> float:
+        """How many steps ahead the values look so far: return_steps more in every lag of the target network, and with a discount
+        no further than 1/(1 − γ)."""
+        config = self.config
+        reached = config.return_steps * config.target_step * self.updates
+        return reached if config.discount == 1.0 else min(reached, 1.0 / (1.0 - config.discount))
+
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, None]:

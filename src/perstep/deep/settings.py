@@ -55,8 +55,15 @@ class DeepQConfig(ApproximateConfig):
     greedy_network: Literal["rule", "online", "target"] = "rule"
     """The network that picks the best action of the bootstrap: as the listing of the rule says, the online network for all
     rules (double Q-learning), or the target network."""
-    target_step_size: float = 0.005
-    """Polyak step of the target network; 1 copies the network after every update."""
+    target_step_size: float | None = 0.005
+    """Polyak step of the target network; 1 copies the network after every update. None: from target_lag."""
+    target_lag: float | None = None
+    """How many steps the target network is behind: target_step_size is then update_every / target_lag. In so many steps of the
+    life values reach return_steps steps further back, so that after t steps the agent looks t · return_steps / target_lag steps
+    ahead: as far as the task needs, if it is long enough."""
+    level_ratio: float = 0.0
+    """κ: the share of the mean value of a minibatch that is subtracted together with R̄ where nothing is discounted and ends are
+    ordinary steps, so that values keep their level; 0 is the paper."""
     adam_epsilon: float = 1e-8
     """The constant in the denominator of Adam."""
     gradient_clip: float | None = None
@@ -65,6 +72,8 @@ class DeepQConfig(ApproximateConfig):
     """The factor of α for a network of more than 500,000 weights, such as the paper's for Atari."""
     grid_network_ratio: float = 1.0
     """The factor of α for MinAtar's small convolutional network."""
+    risk_discount: float = 0.99
+    """γ of the heads of a risk level, whose gains are read from discounted values; see risk_heads."""
     risk_heads: int = 1
     """With a risk_level below 1: K, the number of heads of the network, each with its own guess of the reward below which a step is
     bad; the agent acts by the best. With 1 the guess comes from θ: cheaper, but the policy may be one that only suits its own
@@ -97,7 +106,9 @@ class DeepQConfig(ApproximateConfig):
             self._number(name, 0.0, above=True)
         for name in ("epsilon", "initial_epsilon"):
             self._number(name, 0.0, 1.0)
-        self._number("target_step_size", 0.0, 1.0, above=True)
+        self._check_target_network()
+        self._number("level_ratio", 0.0, 1.0)
+        self._number("risk_discount", 0.0, 1.0, above=True)
         if self.gradient_clip is not None:
             self._number("gradient_clip", 0.0, above=True)
         for name in (
@@ -175,30 +186,60 @@ class DeepQConfig(ApproximateConfig):
                 "Use rule='d2', or risk_heads=1."
             )
         if (
-            self.discount == 1.0
+            self.risk_discount == 1.0
             or self.return_steps > 1
             or self.termination == "stop"
             or self.reward_tracking != "stream"
         ):
             raise ValueError(
-                f"risk_heads={self.risk_heads} needs a discount below 1, return_steps=1, reward_tracking='stream' and a "
-                f"termination other than 'stop', got discount={self.discount:g}, return_steps={self.return_steps}, reward_tracking="
-                f"{self.reward_tracking!r} and termination={self.termination!r}. Or set risk_heads=1."
+                f"risk_heads={self.risk_heads} needs a risk_discount below 1, return_steps=1, reward_tracking='stream' and a "
+                f"termination other than 'stop', got risk_discount={self.risk_discount:g}, return_steps={self.return_steps}, "
+                f"reward_tracking={self.reward_tracking!r} and termination={self.termination!r}. Or set risk_heads=1."
             )
+
+    def _check_target_network(self) -> None:
+        if self.target_lag is not None:
+            self._number("target_lag", 0.0, above=True)
+            object.__setattr__(self, "target_step_size", None)  # in place of it
+        elif self.target_step_size is None:
+            raise ValueError("The step of the target network is unknown. Give target_lag or target_step_size.")
+        else:
+            self._number("target_step_size", 0.0, 1.0, above=True)
+
+    @property
+    def target_step(self) -> float:
+        """ρ: the Polyak step of the target network."""
+        if self.target_lag is None:
+            return float(self.target_step_size or 0.0)
+        return min(self.update_every / self.target_lag, 1.0)
+
+    @property
+    def level_share(self) -> float:
+        """κ where the level of the values is free: it is not where they are discounted, or where an end is worth a given number."""
+        return self.level_ratio if self._average_is_free and self.termination == "continue" else 0.0
+
+    @property
+    def average_follows_rewards(self) -> bool:
+        """As for every learner; and where all estimates of the reward follow the stream."""
+        return super().average_follows_rewards or self.reward_tracking == "stream"
 
     @classmethod
     def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
-        """As for every learner. Without a discount, rewards cannot stop at an end, and R̄ follows δ as the rule says. Learning
-        starts at the latest when a replay that is named is full."""
+        """As for every learner. Learning starts at the latest when a replay that is named is full."""
+        if named.get("target_step_size") is not None and named.get("target_lag") is not None:
+            raise ValueError(
+                f"target_lag={named['target_lag']} takes the place of target_step_size={named['target_step_size']}. "
+                "Name one of them."
+            )
         settings = super().preset_settings(named)
+        for one, other in (("target_step_size", "target_lag"), ("target_lag", "target_step_size")):
+            if named.get(one) is not None and other not in named:
+                settings[other] = None  # one stands for the other
         if named.get("horizon") is not None and "return_steps" not in named:
             settings.pop("return_steps", None)
         if cls._scans_by_default(named, settings):
-            fitting = {"rule": "d2", "risk_heads": HEADS, "return_steps": 1, "termination": "continue"}
+            fitting = {"rule": "d2", "risk_heads": HEADS, "return_steps": 1}
             settings |= {name: value for name, value in fitting.items() if name not in named}
-        if settings.get("discount") == 1.0:
-            tied = ("termination", "reward_tracking", "reward_ratio", "reward_step_size", "average_step_size")
-            settings = {name: value for name, value in settings.items() if name in named or name not in tied}
         if isinstance(capacity := named.get("replay_capacity"), int) and "learning_starts" not in named:
             settings["learning_starts"] = min(settings.get("learning_starts", cls.learning_starts), max(capacity, 1))
         if settings.get("reward_tracking") != "stream" and "return_steps" not in named:
@@ -212,11 +253,7 @@ class DeepQConfig(ApproximateConfig):
         if not isinstance(level, numbers.Real) or not level < 1.0 or settings["preset"] == "paper" or heads == 1:
             return False
         fits = named.get("rule", "d2") not in RULES or not RULES[named.get("rule", "d2")].has_return_quantiles
-        alike = (
-            named.get("discount", 0.9) != 1.0
-            and named.get("return_steps", 1) == 1
-            and named.get("termination") != "stop"
-        )
+        alike = named.get("return_steps", 1) == 1 and named.get("termination") != "stop"
         return heads is not None or (fits and alike and named.get("reward_tracking", "stream") == "stream")
 
     @property

@@ -18,7 +18,7 @@ from perstep.rules.transition import (
     Schedule,
     Steps,
     average_reward,
-    center,
+    follow,
     look_at,
     track_beside,
     track_rewards,
@@ -57,13 +57,11 @@ def take_in(
         unit = 1.0 if scale is None else reward_unit(rewards.units)
         step = step_size(schedule.theta_scale, schedule.theta_power, schedule.theta_delay, clock)
         steps, before = Steps(0.0, step, 0.0, unit, 1.0, 0.0), average_reward(rule, rewards)
-        if average is not None:
-            step = step_size(average.reward_scale, average.power, average.delay, clock)
-        now = before + step * (reward - before)
-        if rule in SCALAR:
-            rewards.theta[0] = now
-        elif average is None:
+        if average is None:
             track_rewards(rule, rewards, reward, steps, FASTEST)
         else:
-            track_beside(rule, rewards, reward, steps, FASTEST)
-            rewards.offset[0] = now - center(rule, rewards.theta)
+            if rule not in SCALAR:
+                track_beside(rule, rewards, reward, steps, FASTEST)
+            step = step_size(average.reward_scale, average.power, average.delay, clock)
+        if average is not None or rule in SCALAR:
+            follow(rule, rewards, before, reward, 0.0, Steps(0.0, step, 0.0, 1.0, 1.0, step))

@@ -27,7 +27,7 @@ SYNONYMS: Mapping[str, str] = {
     "verbose": "learn(progress=True) shows a bar, agent.check() says what is wrong; callbacks print nothing.",
     "exploration_fraction": "epsilon_steps is the number of steps in which ε falls.",
     "exploration_rate": "epsilon is its final value and epsilon_steps the number of steps until then.",
-    "target_update_interval": "The target network follows at every update, by target_step_size.",
+    "target_update_interval": "The target network follows at every update: target_lag is how many steps it is behind.",
     "gradient_steps": "There is one minibatch every update_every steps.",
     "tensorboard_log": "Give callback=perstep.TensorBoardCallback(folder) to learn.",
     "optimizer_class": "Networks learn with Adam.",

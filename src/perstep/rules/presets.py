@@ -30,12 +30,13 @@ CHANGING_TABLES: Settings = {"step_size": Decay(0.1, 0.0)}
 
 NETWORKS: Settings = {
     "reset_cost": "auto",
-    "discount": 0.99,
-    "termination": "stop",
     "reward_tracking": "stream",
     "reward_ratio": None,
     "reward_step_size": Decay(1.0, 0.5),
-    "average_step_size": Decay(0.1, 1.0, 100.0),
+    "average_step_size": Decay(0.03, 1.0, 100.0),
+    "level_ratio": 0.01,
+    "target_step_size": None,
+    "target_lag": 80.0,
     "step_size": Decay(5e-4, 0.5, 5_000.0),
     "large_network_ratio": 0.2,
     "grid_network_ratio": 2.5,
