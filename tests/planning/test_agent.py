@@ -312,7 +312,7 @@ BOX = spaces.Box(-1.0, 1.0, (2,))
         (two_loop(), "planner", "a finite MDP with 9 states"),
         ("FrozenLake-v1", "planner", "16 states and 4 actions"),
         (Seen(spaces.MultiDiscrete([3, 4])), "planner", "12 states and 2 actions"),
-        (Seen(BOX), "d2-tile-q", "2 bounded numbers, which tiles cover"),
+        (Seen(BOX), "d2-tile-sarsa", "2 bounded numbers, which tiles cover"),
         (Seen(spaces.Discrete(10**9)), "d2-deep-q", "needs a network"),
         (Seen(spaces.Box(-1.0, 1.0, (20,))), "d2-deep-q", "needs a network"),
         (Seen(spaces.Box(0, 255, (8, 8, 3), np.uint8)), "d2-deep-q", "needs a network"),

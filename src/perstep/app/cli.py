@@ -140,8 +140,7 @@ def show_list(words: list[str]) -> int:
     console.print(table(["algorithm", "rule", "agent", "source"], algorithms))
     console.print(table(["world", ""], [(name, world.description) for name, world in sorted(WORLDS.items())]))
     console.print(
-        "[dim]The id of any other Gymnasium environment works too. Settings: perstep train ALGORITHM --help\n"
-        "On tiles the default bootstrap is that of Sarsa, also for …-tile-q; --bootstrap greedy is Q-learning.[/]"
+        "[dim]The id of any other Gymnasium environment works too. Settings: perstep train ALGORITHM --help[/]"
     )
     return 0
 

@@ -81,7 +81,7 @@ LEARNERS = {
         ),
         Learner(name="sarsa", **TABLE, **SARSA),
         Learner(name="expected-sarsa", **TABLE, **EXPECTED_SARSA),
-        Learner(name="tile-q", **TILES),
+        Learner(name="tile-q", **TILES, settings={"bootstrap": "greedy"}),
         Learner(name="tile-sarsa", **TILES, **SARSA),
         Learner(name="tile-expected-sarsa", **TILES, **EXPECTED_SARSA),
         Learner(
