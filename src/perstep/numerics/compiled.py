@@ -17,12 +17,14 @@ from typing import Any, TypeVar
 import numba
 from numba import config
 
+PACKAGE = Path(__file__).parents[1]
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _sources_digest() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.py")):
         if b"compiled" in (text := path.read_bytes()):
             digest.update(text)
     return digest.hexdigest()[:16]
