@@ -1,4 +1,4 @@
-"""Every space that people arrive with: composed observations and actions, worlds of old habits, worlds that others move."""
+"""Every space that people arrive with: composed observations and actions, worlds of older interfaces, worlds that others move."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class AgentHooks:
 
 
 class Agent(ABC):
-    """An agent in its world: learn, look, save, go on."""
+    """An agent in its world: learn, look, save, resume."""
 
     Config: ClassVar[Any]  # the class of its settings
     _hooks: Any  # the AgentHooks of its learner
@@ -236,7 +236,7 @@ class Agent(ABC):
         snapshot_at: Iterable[int] = (),
         **elsewhere: Never,
     ) -> Self:
-        """Learn for `num_steps` more steps; call again to go on.
+        """Learn for `num_steps` more steps; call again to continue.
 
         `progress`: show a progress bar always (True), never (False), or on a terminal when it takes long (None).
         `callback(agent)` is called several times a second, and an `EvalCallback` or `CheckpointCallback` every so many steps; give
@@ -314,7 +314,7 @@ class Agent(ABC):
 
     @property
     def reward_distribution(self) -> Distribution:
-        """The distribution of the reward per step, as it was counted of late in what the agent did, explorations included; with its
+        """The distribution of the reward per step, as it was counted over the recent steps, random actions included; with its
         number of steps and its standard errors.
 
         It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Up to
@@ -364,7 +364,7 @@ class Agent(ABC):
         return card(self, os.fspath(path))
 
     def save(self, path: str | os.PathLike[str], *, card: bool = False) -> None:
-        """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit.
+        """Write everything to one .safetensors file, published by rename, from which `perstep.load` continues to the bit.
 
         `card`: also write `card()` beside it, as a file that ends in .md.
         """
@@ -379,7 +379,7 @@ class Agent(ABC):
             )
         return agent
 
-    if not TYPE_CHECKING:  # a type checker should go on to refuse such names
+    if not TYPE_CHECKING:  # a type checker should still refuse such names
 
         def __getattr__(self, name: str) -> Never:
             """Only for what an agent has not got: the sentence for a name of another library."""
@@ -419,8 +419,8 @@ class Agent(ABC):
     def forecast(self, num_steps: int, observation: Any = None) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.
 
-        As the agent behaved of late, explorations included, from anywhere in the long run. From a state of a finite world that is
-        known, `agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…)` is exact.
+        As the agent behaved recently, random actions included, from anywhere in the long run. From a state of a finite world that
+        is known, `agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…)` is exact.
         """
         num_steps = whole("num_steps", num_steps, 1, LONGEST)
         if not self.config.forecast:
@@ -533,7 +533,7 @@ class Agent(ABC):
         step_size = getattr(self.config, "step_size", None)  # a planner has none
         smaller = "" if step_size is None else f"a smaller step_size (it was {step_size}), or with "
         raise Diverged(
-            f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot go on. Begin again "
+            f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot continue. Begin again "
             f"with {smaller}smaller rewards."
         )
 

@@ -62,8 +62,8 @@ def algorithm_of(agent: Any) -> Algorithm | None:
 def _settings(agent: Any) -> str:
     """The settings that differ from those of the preset."""
     config = agent.config
-    usual = type(config).of({"preset": config.preset, **({"rule": config.rule} if config.rule else {})}).settings()
-    other = {name: value for name, value in config.settings().items() if value != usual[name] and name != "rule"}
+    preset = type(config).of({"preset": config.preset, **({"rule": config.rule} if config.rule else {})}).settings()
+    other = {name: value for name, value in config.settings().items() if value != preset[name] and name != "rule"}
     if not other:
         return "All settings are those of the preset."
     return "\n".join(

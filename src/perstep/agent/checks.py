@@ -261,7 +261,7 @@ def _unvisited(agent: Agent) -> Iterator[Finding]:
 
 
 def _look(agent: Agent) -> Iterator[Finding]:
-    """Rewards, far from the usual one, that make up much of what is earned and come later than the values look. An episode that
+    """Rewards, far from the median, that make up much of what is earned and come later than the values look. An episode that
     masks its end is a task of its own length."""
     config, rewards = agent.config, agent.reward_distribution
     by_discount = 1.0 / (1.0 - config.discount) if config.discount < 1.0 else math.inf

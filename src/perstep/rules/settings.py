@@ -128,7 +128,7 @@ class LearnerConfig(AgentConfig):
     offset_ratio: float | Literal["auto"] = 0.0
     """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm."""
     discount: float = 1.0
-    """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
+    """γ, the factor of the bootstrap; 1 is the paper. Below 1 with centered=False are the discounted algorithms of the field."""
     centered: bool = True
     """Whether the average reward is subtracted from every reward; True is the paper."""
     num_quantiles: int = 51
@@ -373,9 +373,9 @@ class LearnerConfig(AgentConfig):
         if "objective" in settings:
             named = _same(settings["objective"], PER_EPISODE)
             return super().of({**EPISODIC, **settings} if named else settings)
-        usual = {field.name: field.default for field in dataclasses.fields(cls)}
-        usual |= presets.defaults(cls.__name__, settings.get("preset", presets.DEFAULT)) | settings
-        episodic = all(_same(usual[name], value) for name, value in EPISODIC.items())
+        rest = {field.name: field.default for field in dataclasses.fields(cls)}
+        rest |= presets.defaults(cls.__name__, settings.get("preset", presets.DEFAULT)) | settings
+        episodic = all(_same(rest[name], value) for name, value in EPISODIC.items())
         return super().of({**settings, "objective": PER_EPISODE} if episodic else settings)
 
     @classmethod
