@@ -38,6 +38,7 @@ from perstep.gym.opening import Absent, go_back, name_of_world, open_world
 from perstep.gym.spaces import space_to_json
 from perstep.inputs.checks import count, whole
 from perstep.inputs.synonyms import instead_of
+from perstep.mdp.env import FiniteMDPEnv
 from perstep.mdp.mdp import FiniteMDP
 from perstep.numerics.randomness import Generator, make_generator
 from perstep.rules import transition
@@ -101,6 +102,7 @@ class Agent(ABC):
     Config: ClassVar[Any]  # the class of its settings
     _hooks: Any  # the AgentHooks of its learner
     _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
+    _has_loop_for_mdps: ClassVar[bool] = False  # compiled; without one a finite MDP is a Gymnasium environment to it
 
     def __new__(cls, *given: Any, **settings: Any) -> Self:
         """Refuse what is given by position, as elsewhere, before Python does so without a hint."""
@@ -154,8 +156,11 @@ class Agent(ABC):
         self._prediction_generator = make_generator(config.seed, 1)
         self._ends = self._new_ends()
         self._world: GymnasiumWorld | None = None
-        if self._opened.env is not None:
-            self._world = GymnasiumWorld(self._opened.env, self._ends, config.seed)
+        plain = self._opened.env
+        if self._opened.mdp is not None and not self._has_loop_for_mdps:
+            plain = FiniteMDPEnv(self._opened.mdp)
+        if plain is not None:
+            self._world = GymnasiumWorld(plain, self._ends, config.seed)
 
     @property
     def config(self) -> Any:
@@ -192,7 +197,8 @@ class Agent(ABC):
     @property
     def compiled_world(self) -> str | None:
         """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
-        return self._opened.mdp.name or "a finite MDP" if self._opened.mdp is not None else None
+        mdp = self._opened.mdp if self._has_loop_for_mdps else None
+        return None if mdp is None else mdp.name or "a finite MDP"
 
     @property
     def ends(self) -> int:
@@ -440,9 +446,9 @@ class Agent(ABC):
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
 
-    @abstractmethod
     def _advance(self, num_steps: int) -> None:
-        """Learn for some steps and count them in `self.steps`."""
+        """Learn for some steps and count them in `self.steps`: in the plain loop, unless there is a compiled one."""
+        self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
 
     @abstractmethod
     def _follow(
@@ -467,9 +473,12 @@ class Agent(ABC):
         found = None if self._composed is None else space_to_json(self._composed)
         return self._spaces() if found is None else {**self._spaces(), "composed": found}
 
-    @abstractmethod
     def _snapshot(self) -> Snapshot:
         """A copy of the estimates."""
+        values = self._values()
+        return Snapshot(
+            self.steps, self.average_reward, self.reward_quantiles, values[0].copy() if values else np.zeros(0)
+        )
 
     @abstractmethod
     def _arrays(self) -> storage.Arrays:

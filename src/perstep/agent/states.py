@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import os
 from abc import abstractmethod
@@ -38,6 +39,8 @@ class StatesAgent(Agent):
 
     def __init__(self, env: World | Absent, config: Any) -> None:
         super().__init__(env, config)
+        if not self._has_loop_for_mdps:  # Gymnasium speaks of numbers
+            self._opened = dataclasses.replace(self._opened, numbered=True)
         self._states, self._actions = self._numberings()
 
     @property

@@ -87,6 +87,7 @@ class Planner(StatesAgent):
     """
 
     Config = PlannerConfig
+    _has_loop_for_mdps = True
     config: Any
     _learnt: Any  # counts, experience, draw and plan
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 class TabularAgent(StatesAgent):
     """An agent with a row of values for every state."""
 
+    _has_loop_for_mdps = True
     _learner_number: int  # for compiled code
     _behaviour: Behaviour  # how it acts while it learns, for compiled code
     config: LearnerConfig
