@@ -391,10 +391,6 @@ class LearnerConfig(AgentConfig):
         for one, other in (("reward_ratio", "reward_step_size"), ("reward_step_size", "reward_ratio")):
             if named.get(one) is not None and other not in named:
                 rest[other] = None  # one stands for the other
-        if reads_average_from_values(named.get("rule")):
-            rest.pop("discount", None)
-        if {**rest, **named}.get("discount", 1.0) == 1.0:
-            rest.pop("termination", None)
         return {**rest, **named, "preset": preset}
 
 
