@@ -34,12 +34,12 @@ class Bandit(StatesAgent):
 
     def __init__(self, env: Any, **settings: Any) -> None:
         super().__init__(env, BanditConfig.of(settings))
-        self._means = np.zeros((self.num_states, self.num_actions))
+        self._means = np.zeros((self._num_states, self._num_actions))
         self._hooks = BanditHooks(self)
 
     def _chances(self, states, deterministic):
         epsilon = 0.0 if deterministic else self.config.epsilon
-        return (1.0 - epsilon) * one_hot(self._means[states]) + epsilon / self.num_actions
+        return (1.0 - epsilon) * one_hot(self._means[states]) + epsilon / self._num_actions
 
     def _values(self):
         return (self._means,)

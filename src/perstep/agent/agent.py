@@ -127,7 +127,7 @@ class Agent(ABC):
             "Choose a smaller num_quantiles.",
         )
         self._opened = open_world(env, self._reads_vectors)
-        if config.objective == PER_EPISODE and self.never_ends:
+        if config.objective == PER_EPISODE and self._never_ends:
             raise ValueError(
                 f"objective={PER_EPISODE!r} needs episodes that end, but {name_of_world(self._opened, self._opened.env)} goes on "
                 "for ever: so does every finite MDP, and every world behind perstep.gym.endless. Give the Gymnasium environment "
@@ -189,7 +189,7 @@ class Agent(ABC):
         return self._opened.mdp
 
     @property
-    def world_name(self) -> str:
+    def _world_name(self) -> str:
         """The id of the world with its settings; of a finite MDP its name and sizes."""
         world = getattr(self, "_vector_world", None) or self._world
         return name_of_world(self._opened, None if world is None else world.env)
@@ -206,7 +206,7 @@ class Agent(ABC):
         return self._ends.number
 
     @property
-    def never_ends(self) -> bool:
+    def _never_ends(self) -> bool:
         """Whether it is known that no episode ever ends in this world."""
         return self._opened.never_ends
 
