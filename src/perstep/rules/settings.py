@@ -189,6 +189,10 @@ class LearnerConfig(AgentConfig):
         self._number("discount", 0.0, 1.0, above=True)
         switch("centered", self.centered)
         self._check_objective()
+        self._check_average()
+
+    def _check_average(self) -> None:
+        """Refuse settings with which the average that is subtracted has no meaning."""
         named = self.offset_ratio if self.offset_ratio != AUTO else 0.0
         if named and not self.rule_row.has_offset:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_offset)
