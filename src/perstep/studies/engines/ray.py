@@ -42,7 +42,7 @@ class RayEngine:
     name: str = "ray"
 
     def work(self, units: Sequence[Unit]) -> UnitUpdates:
-        """The rows of all units, as tasks of Ray: a compiled unit is one task, since its runs are short; of others each run is one."""
+        """The rows of all units, as tasks of Ray: one for a compiled unit, since its runs are short, else one for each run."""
         if self.address is None:
             _require_token()
         ray = _imported()
