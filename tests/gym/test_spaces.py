@@ -75,7 +75,7 @@ def test_composed_observations_are_flattened_for_tiles_and_networks(form, tmp_pa
     shown = halves if form == "dict" else lambda number: tuple(halves(number).values())
     world = Guess(seen, spaces.Discrete(4), shown)
     for agent in (
-        perstep.TileQ(world, rule="d2", tilings=2, tiles=2, epsilon=0.3, **SMALL).learn(3000),
+        perstep.TileQ(world, rule="d2", tilings=2, tiles=2, trace_decay=0.0, epsilon=0.3, **SMALL).learn(3000),
         perstep.DeepQ(world, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(2000),
     ):
         assert [agent.predict(shown(number))[0] for number in range(4)] == [0, 1, 2, 3]
