@@ -66,7 +66,7 @@ def measure(learner: Learner, world: LookWorld, seed: int) -> dict[str, Any]:
         "optimum": world.optimum,
         "greedy": float(agent.evaluate(world.evaluation, deterministic=True, seed=1).average_reward),
         "as it acts": float(agent.evaluate(world.evaluation, seed=1).average_reward),
-        "earned": float(agent.earned_reward),
+        "earned": float(agent.reward_distribution.mean),
         "life": float(agent.history.lifetime_reward),
         "average_reward": float(agent.average_reward),
         "seconds": time.monotonic() - begin,

@@ -409,7 +409,7 @@ def test_a_world_of_unknown_state_is_said(tmp_path: Path, capsys: pytest.Capture
     assert json.loads((tmp_path / training.RUN).read_text())["resumes"] == "from a fresh reset"
     assert main([*words, "--steps", "200", "--resume"]) == 0
     assert capsys.readouterr().err.startswith(
-        "perstep: The state of Blackjack-v1 could not be saved, so the agent goes on"
+        "perstep: The state of Blackjack-v1 could not be saved, so the agent continues"
     )
 
 

@@ -75,8 +75,8 @@ def test_composed_observations_are_flattened_for_tiles_and_networks(form, tmp_pa
     shown = halves if form == "dict" else lambda number: tuple(halves(number).values())
     world = Guess(seen, spaces.Discrete(4), shown)
     for agent in (
-        perstep.TileQ(world, rule="d2", tilings=2, tiles=2, epsilon=0.3, **SMALL).learn(3000),
-        perstep.DeepQ(world, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(2000),
+        perstep.TileQ(world, rule="differential", preset="paper", tilings=2, tiles=2, epsilon=0.3, **SMALL).learn(3000),
+        perstep.DeepQ(world, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(4000),
     ):
         assert [agent.predict(shown(number))[0] for number in range(4)] == [0, 1, 2, 3]
         assert agent.predict(spaces.flatten(seen, shown(2)))[0] == 2  # one that is flat already
@@ -96,7 +96,7 @@ def test_multi_discrete_observations_and_actions_of_a_vector():
         return Guess(seen, spaces.MultiDiscrete([2, 2]), lambda number: np.array([number // 2, number % 2]))
 
     vector = gymnasium.vector.SyncVectorEnv([make, make])
-    agent = perstep.DeepQ(vector, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(2000)
+    agent = perstep.DeepQ(vector, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(4000)
     points = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], np.float32)  # one-hot: (0, 0) and (1, 1)
     assert agent.predict(points)[0].tolist() == [[0, 0], [1, 1]]
 

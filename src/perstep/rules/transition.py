@@ -85,7 +85,7 @@ class Workspace(NamedTuple):
     horizon_factor: float  # g of return quantiles with a horizon
     num_active: float  # how many weights move together as one value
     end_divisor: float  # the value after a masked end is −R̄ divided by it: 1 − γ where rewards stop there, else ∞
-    lost_divisor: float  # what a masked end takes from the return, beside going on, is R̄ divided by it
+    lost_divisor: float  # what a masked end takes from the return is R̄ divided by it (`look_at`)
 
 
 class Steps(NamedTuple):
@@ -166,11 +166,16 @@ def horizon_factor(horizon: float) -> float:
 
 @inlined
 def look_at(
-    scale: Scale | None, rewards: RewardEstimate, reward: float, ended: bool, after_end: float, looks_back: bool
-) -> None:
-    """Let the units see the reward, and the first rewards give the first estimates, where steps are in units (`scale`)."""
+    rule: int, scale: Scale | None, rewards: RewardEstimate, reward: float, ended: bool, lost_divisor: float, looks_back: bool
+) -> None:  # fmt: skip
+    """Let the units see the reward, and the first rewards give the first estimates, where steps are in units (`scale`).
+
+    A masked end adds −R̄ / `lost_divisor` to a return around its mean. Where R̄ is subtracted it is the value after the end. Where it
+    is not, that value is 0, and −R̄ for each step of the return is what the end does to it.
+    """
     if scale is not None:
-        see(rewards.units, reward, after_end, ended, looks_back)
+        lost = -average_reward(rule, rewards) / lost_divisor if ended else 0.0
+        see(rewards.units, reward, lost, ended, looks_back)
         begin(rewards.units, rewards.first, rewards.theta, rewards.offset, rewards.tau, reward)
 
 
@@ -191,13 +196,6 @@ def steps_now(rule: int, scale: Scale | None, schedule: Schedule, units: Floats,
 def value_after_end(rule: int, rewards: RewardEstimate, work: Workspace) -> float:
     """What comes after a masked end: nothing, or where rewards stop there Σ γ^k (0 − R̄)."""
     return -average_reward(rule, rewards) / work.end_divisor
-
-
-@inlined
-def lost_at_end(rule: int, rewards: RewardEstimate, work: Workspace) -> float:
-    """What a masked end adds to a return around its mean, for the units. Where R̄ is subtracted it is the value after the end. Where
-    it is not, that value is 0, and −R̄ for each step of the return is what the end does to it."""
-    return -average_reward(rule, rewards) / work.lost_divisor
 
 
 @inlined
