@@ -1,4 +1,4 @@
-"""Every space that people arrive with: composed observations and actions, worlds of old habits, worlds that others move."""
+"""Every space that people arrive with: composed observations and actions, worlds of older interfaces, worlds that others move."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def halves(number):
 def test_composed_actions_are_learnt(kind):
     world = Guess(spaces.Discrete(4), BITS[kind], lambda number: number)
     agent = perstep.QLearning(world, rule="d2", epsilon=0.3, **SMALL).learn(2000)
-    assert agent.num_actions == 4
+    assert agent._num_actions == 4
     for number in range(4):
         action = agent.predict(number)[0]
         assert world.action_space.contains(action)
@@ -64,7 +64,7 @@ def test_a_dict_of_numbers_is_a_table():
     seen = spaces.Dict(half=spaces.Discrete(2), rest=spaces.Discrete(2, start=5))
     world = Guess(seen, spaces.Discrete(4), lambda number: {"half": number // 2, "rest": 5 + number % 2})
     agent = perstep.QLearning(world, rule="d2", epsilon=0.3, **SMALL).learn(2000)
-    assert agent.num_states == 4
+    assert agent._num_states == 4
     assert [agent.predict({"half": n // 2, "rest": 5 + n % 2})[0] for n in range(4)] == [0, 1, 2, 3]
 
 

@@ -31,7 +31,7 @@ NO_NUMBERS = [math.nan, math.inf, -math.inf, "0.1", None, True, [0.1], 1j, 10**4
 
 
 def refused(config, name, value, *, kind=ValueError):
-    """The sentence with which a setting is refused: it names the setting and shows what came."""
+    """The sentence with which a setting is refused: it names the setting and shows what it got."""
     with pytest.raises(kind) as caught:
         config(**{name: value})
     sentence = str(caught.value)

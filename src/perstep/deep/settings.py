@@ -47,11 +47,12 @@ class DeepQConfig(ApproximateConfig):
     replay_capacity: int = 100_000
     """The number of transitions that the replay keeps: the most recent ones."""
     learning_starts: int = 100
-    """The number of transitions in the replay before the first update."""
+    """The number of transitions in the replay before the first update; by default at most replay_capacity."""
     update_every: int = 4
     """The number of steps from one update to the next."""
     return_steps: int = 1
-    """The number of steps whose rewards are summed before the bootstrap; 1 is the paper."""
+    """The number of steps whose rewards are summed before the bootstrap; 1 is the paper. It is 1 with a horizon, with several
+    heads, and where θ does not follow the stream."""
     greedy_network: Literal["rule", "online", "target"] = "rule"
     """The network that picks the best action of the bootstrap: as the listing of the rule says, the online network for all
     rules (double Q-learning), or the target network."""
@@ -77,7 +78,7 @@ class DeepQConfig(ApproximateConfig):
     risk_heads: int = 1
     """With a risk_level below 1: K, the number of heads of the network, each with its own guess of the reward below which a step is
     bad; the agent acts by the best. With 1 the guess comes from θ: cheaper, but the policy may be one that only suits its own
-    guess."""
+    guess. Where a risk_level is named, and neither the rule nor the heads are, the presets have 15 heads and rule="d2"."""
     inputs: Literal["given", "standardized"] = "given"
     """How a network reads vectors: as they are, or minus their running mean and divided by their running spread. Images and
     discrete observations are read as they are."""

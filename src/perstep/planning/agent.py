@@ -87,18 +87,19 @@ class Planner(StatesAgent):
     """
 
     Config = PlannerConfig
+    _has_loop_for_mdps = True
     config: Any
     _learnt: Any  # counts, experience, draw and plan
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, PlannerConfig.of(settings))
-        pairs = self.num_states * self.num_actions
+        pairs = self._num_states * self._num_actions
         counts = new_counts(pairs)
         self._learnt = (
             counts,
-            new_experience(self.num_states, pairs),
+            new_experience(self._num_states, pairs),
             new_draw(pairs, counts.follower.size),
-            new_plan(self.num_states, pairs),
+            new_plan(self._num_states, pairs),
         )
         self._place = np.zeros(1, np.int64)
         if self._real_mdp is not None:
@@ -110,7 +111,7 @@ class Planner(StatesAgent):
     @property
     def visits(self) -> Floats:
         """How often each action was taken in each state, (S, A); fading, with a memory."""
-        return np.array(self._learnt[0].visits.reshape(self.num_states, self.num_actions))
+        return np.array(self._learnt[0].visits.reshape(self._num_states, self._num_actions))
 
     @property
     def _knowledge(self) -> Knowledge:
@@ -123,7 +124,7 @@ class Planner(StatesAgent):
     def _conclude(self) -> Knowledge:
         counts, experience, _, plan = self._learnt
         state = self._state_now
-        mdp = world_as_learnt(counts, experience, state, self._real_mdp, f"{self.world_name}, as learnt")
+        mdp = world_as_learnt(counts, experience, state, self._real_mdp, f"{self._world_name}, as learnt")
         solution: Solution | None = None
         policy = np.maximum(plan.actions, 0).astype(np.int64)
         try:
@@ -133,19 +134,19 @@ class Planner(StatesAgent):
             pass  # too little was seen: then the policy is that of the current plan
         policy = self._visited(policy)
         try:
-            evaluation = mdp.evaluate(one_hot(np.eye(self.num_actions)[policy]), start=mdp.initial)
+            evaluation = mdp.evaluate(one_hot(np.eye(self._num_actions)[policy]), start=mdp.initial)
         except NotUnichain:
-            evaluation = mdp.evaluate(np.eye(self.num_actions)[policy], epsilon=EXPLORING_POLICY, start=mdp.initial)
+            evaluation = mdp.evaluate(np.eye(self._num_actions)[policy], epsilon=EXPLORING_POLICY, start=mdp.initial)
         return Knowledge(mdp, policy, solution, evaluation, (counts, experience), state, self.config.seed)
 
     def _visited(self, policy: NDArray[np.int64]) -> NDArray[np.int64]:
         """The policy with actions that were taken before, where any was. In a state that was never left, the action that is taken
         in most of the others: nothing else is known there."""
-        visited = self._learnt[0].newest.reshape(self.num_states, -1) != NONE
+        visited = self._learnt[0].newest.reshape(self._num_states, -1) != NONE
         left = visited.any(axis=1)
         is_visited = np.take_along_axis(visited, policy[:, None], axis=1)[:, 0]
         chosen = np.where(is_visited, policy, visited.argmax(axis=1))
-        return np.where(left, chosen, np.bincount(chosen[left], minlength=self.num_actions).argmax())
+        return np.where(left, chosen, np.bincount(chosen[left], minlength=self._num_actions).argmax())
 
     @property
     def _state_now(self) -> int:
@@ -202,9 +203,9 @@ class Planner(StatesAgent):
 
     def _chances(self, states: Any, deterministic: bool) -> Floats:
         actions = self._knowledge.policy if deterministic and self.steps else self._learnt[3].actions
-        rows = np.eye(self.num_actions)[np.maximum(actions[states], 0)]
+        rows = np.eye(self._num_actions)[np.maximum(actions[states], 0)]
         if not deterministic:
-            rows[np.asarray(actions[states]) == FRESH] = 1.0 / self.num_actions
+            rows[np.asarray(actions[states]) == FRESH] = 1.0 / self._num_actions
         return np.asarray(rows)
 
     def action_values(self, observation: Any) -> Floats:
@@ -259,7 +260,7 @@ class Planner(StatesAgent):
 
     def _findings(self) -> Iterator[Finding]:
         _, experience, _, plan = self._learnt
-        taken = self.visits[np.arange(self.num_states), np.maximum(plan.actions, 0)]
+        taken = self.visits[np.arange(self._num_states), np.maximum(plan.actions, 0)]
         share = experience.entered / max(int(experience.entered.sum()), 1)
         thin = taken < THIN
         thin &= share > 0.0
@@ -358,21 +359,21 @@ class Planner(StatesAgent):
         }
 
     def _limits(self) -> dict[str, Limits]:
-        actions = below(self.num_actions, least=FRESH)
-        place, aimed = below(self.num_states), below(LONGEST)
+        actions = below(self._num_actions, least=FRESH)
+        place, aimed = below(self._num_states), below(LONGEST)
         finite = dict.fromkeys(("counts.", "experience.", "plan."), FINITE)
         return {**finite, "plan.actions": actions, "place": place, "aimed_at": aimed}
 
     def _take_over(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        pairs = self.num_states * self.num_actions
+        pairs = self._num_states * self._num_actions
         entries, atoms = len(arrays["counts.follower"]), len(arrays["counts.reward"])
         counts = new_counts(pairs, entries, atoms)
         _, experience, _, plan = self._learnt
         fill("counts", counts, arrays)
         fill("experience", experience, arrays)
         fill("plan", plan, arrays)
-        _check_counts(counts, self.num_states)
-        _check_experience(experience, self.num_states, pairs)
+        _check_counts(counts, self._num_states)
+        _check_experience(experience, self._num_states, pairs)
         put("place", self._place, arrays)
         put("aimed_at", self._aimed_at, arrays)
         self._learnt = (counts, experience, new_draw(pairs, entries), plan)
@@ -392,7 +393,7 @@ class Planner(StatesAgent):
         wrong = self.check()
         reported = f", findings: {', '.join(finding.name for finding in wrong)} (see check())" if wrong else ""
         if self.steps == 0:
-            return f"Planner(in {self.world_name}, nothing learnt)"
+            return f"Planner(in {self._world_name}, nothing learnt)"
         met = int(self._learnt[1].numbers[KNOWN])
         likely = ""
         if met <= SMALL:
@@ -400,7 +401,7 @@ class Planner(StatesAgent):
             likely = f", {low:.4g} to {high:.4g} with 90 %"
         return (
             f"Planner(average reward {self.average_reward:.4g}{likely}, after {self.steps:,} steps in "
-            f"{met:,} of {self.num_states:,} states{reported})"
+            f"{met:,} of {self._num_states:,} states{reported})"
         )
 
 
@@ -471,6 +472,6 @@ class PlannerHooks(StateHooks):
         return agent._actions.point(int(chosen))
 
     def _checked(self, *points: int) -> Any:
-        if not all(0 <= point < self._agent.num_states for point in points):
+        if not all(0 <= point < self._agent._num_states for point in points):
             raise self._outside(*points)
         return self._agent

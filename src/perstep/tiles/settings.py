@@ -47,7 +47,8 @@ class TileConfig(ApproximateConfig):
     divide_by_tilings: bool = False
     """Whether the steps of values and policy are divided by the number of tilings; the paper's are not."""
     trace_decay: float = 0.0
-    """λ of eligibility traces: an error δ also moves what was done k steps before, by (γλ)^k of it; 0 is the paper."""
+    """λ of eligibility traces: an error δ also moves what was done k steps before, by (γλ)^k of it; 0 is the paper.
+    Without traces the presets have other steps (step_size, policy_ratio); the rule "rvi" has none."""
     optimism: float = 0.0
     """The size of the bonus of the unseen, as a multiple of the spread of returns. It needs scale_free. 0 is the paper."""
     optimism_delay: float = 1000.0
