@@ -118,7 +118,7 @@ class NetworkAgent(Agent):
         return (actions.point(int(chosen[0])) if single else actions.points(chosen)), None
 
     def save(self, path: str | os.PathLike[str], *, card: bool = False, replay: bool = True) -> None:
-        """As for every agent. `replay=False` leaves the replay out: in a small file, which continues with an empty one."""
+        """As for every agent. `replay=False` leaves the replay out: a loaded agent then continues with an empty one."""
         self._saves_replay = replay
         try:
             super().save(path, card=card)
