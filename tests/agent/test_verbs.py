@@ -531,7 +531,7 @@ def test_a_copy_does_not_close_what_it_shares():
 
 
 def test_evaluation_where_no_copy_can_be_made():
-    # An open file cannot be copied: learning goes on from a fresh reset.
+    # An open file cannot be copied: learning continues from a fresh reset.
     tape = Tape([0, 1, 2], itertools.repeat((1, 0.0, False, False)))
     with open(os.devnull) as tape.window:
         agent = perstep.QLearning(tape, seed=7).learn(2)
@@ -797,7 +797,7 @@ def test_a_reward_that_is_no_number(rule, bad, monkeypatch):
         agent.learn(10)
     assert issubclass(BadReward, ValueError)
     assert estimates(agent) == estimates(perstep.QLearning(Corridor(), rule=rule, num_quantiles=3).learn(3))
-    assert agent.learn(10).steps == 13  # it goes on from a reset
+    assert agent.learn(10).steps == 13  # it continues from a reset
 
 
 def test_a_reward_that_is_no_number_on_tiles():

@@ -438,7 +438,7 @@ def test_signatures_list_the_settings(agent, first):
     fields = dataclasses.fields(kind.Config)
     assert list(parameters) == [*first, *(field.name for field in fields)]
     for field in fields:
-        assert parameters[field.name].default == presets.defaults(kind.Config.__name__, "steady").get(
+        assert parameters[field.name].default == presets.defaults(kind.Config, "steady").get(
             field.name, "steady" if field.name == "preset" else field.default
         )
         assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY

@@ -136,7 +136,7 @@ class Agent(ABC):
         self._composed = self._opened.composed if self._reads_vectors else None
         self._life = Life(config.theta_size, changing=config.preset == "changing", forecasts=config.forecast)
         self.may_diverge = False
-        """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
+        """Whether learning continues when the estimates become infinite, as in studies over whole grids."""
         self._rewards: RewardEstimate = transition.reward_estimate(
             config.theta_size,
             config.initial_average_reward,
@@ -398,7 +398,7 @@ class Agent(ABC):
         actions and the world; by default that of the agent.
 
         A Gymnasium world is made a second time from its id and settings, or copied. Where neither is possible, the agent's own
-        world is used, and learning then goes on from a fresh reset.
+        world is used, and learning then continues from a fresh reset.
         """
         for name in elsewhere:
             hint = instead_of(name) or "See help(agent.evaluate)."

@@ -118,7 +118,7 @@ class NetworkAgent(Agent):
         return (actions.point(int(chosen[0])) if single else actions.points(chosen)), None
 
     def save(self, path: str | os.PathLike[str], *, card: bool = False, replay: bool = True) -> None:
-        """As for every agent. `replay=False` leaves the replay out: a small file, from which learning goes on with an empty one."""
+        """As for every agent. `replay=False` leaves the replay out: a loaded agent then continues with an empty one."""
         self._saves_replay = replay
         try:
             super().save(path, card=card)
@@ -138,7 +138,7 @@ class NetworkAgent(Agent):
     def evaluate(
         self, num_steps: float | None = None, deterministic: bool = False, seed: int | None = None, **elsewhere: Never
     ) -> Evaluation:
-        """As for every agent. A vector environment is used itself, and learning then goes on from a fresh reset."""
+        """As for every agent. A vector environment is used itself, and learning then continues from a fresh reset."""
         with self._acting():  # with the same threads as learning, so that the bits are always the same
             if self._vector_world is None or elsewhere:
                 return super().evaluate(num_steps, deterministic, seed, **elsewhere)
@@ -279,14 +279,14 @@ class NetworkAgent(Agent):
         """The settings, with the CPU where this machine lacks the saved device, and without a compiler unless the file is ours."""
         if config.compile and not own:
             warnings.warn(
-                "The agent was saved with compile=True. Loading a file starts no compiler, so it goes on without.",
+                "The agent was saved with compile=True. Loading a file starts no compiler, so it continues without.",
                 stacklevel=4,
             )
             config = dataclasses.replace(config, compile=False)
         if (learner := learner_module()) is None or learner.is_here(config.device):
             return config
         warnings.warn(
-            f"The agent was saved with device={config.device!r}, which this machine lacks, so it goes on with the CPU.",
+            f"The agent was saved with device={config.device!r}, which this machine lacks, so it continues with the CPU.",
             stacklevel=4,
         )
         return dataclasses.replace(config, device="cpu")

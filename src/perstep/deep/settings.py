@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from perstep.inputs.checks import choice, count, switch
 from perstep.numerics.schedules import Decay
+from perstep.rules.presets import Presets
 from perstep.rules.settings import ApproximateConfig
 from perstep.rules.transition import RULES
 
@@ -21,6 +22,38 @@ LARGEST_SEED = 2**63 - 1  # PyTorch takes no larger one
 class DeepQConfig(ApproximateConfig):
     """Settings of DeepQ."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {
+            "reset_cost": "auto",
+            "reward_tracking": "stream",
+            "reward_ratio": None,
+            "reward_step_size": Decay(1.0, 0.5),
+            "average_step_size": Decay(0.03, 1.0, 100.0),
+            "level_ratio": 0.01,
+            "target_step_size": None,
+            "target_lag": 80.0,
+            "step_size": Decay(5e-4, 0.5, 5_000.0),
+            "large_network_ratio": 0.2,
+            "grid_network_ratio": 2.5,
+            "gradient_clip": 10.0,
+            "greedy_network": "online",
+            "return_steps": 3,
+            "hidden": (256, 256),
+            "batch_size": 64,
+            "learning_starts": 1_000,
+            "epsilon": 0.02,
+            "epsilon_steps": 10_000,
+            "longest_repeat": 64,
+            "inputs": "standardized",
+            "precision": "auto",
+            "forecast": True,
+        },
+        "changing": {
+            "step_size": Decay(2e-4, 0.0),
+            "reward_step_size": Decay(0.005, 0.0),
+            "average_step_size": Decay(0.001, 0.0),
+        },
+    }
     takes_risk_level: ClassVar[bool] = True
     rule: str = "d3"
     """What a minibatch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""

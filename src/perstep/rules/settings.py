@@ -16,6 +16,7 @@ from perstep.numerics.scale import HORIZON_FACTOR, Scale
 from perstep.numerics.schedules import Decay, as_decay
 from perstep.rules import presets
 from perstep.rules.masses import FEWEST_ATOMS
+from perstep.rules.presets import Presets
 from perstep.rules.transition import RULES, Rule, Schedule, Workspace, workspace
 
 AUTO = "auto"
@@ -28,6 +29,7 @@ EPISODIC: Mapping[str, Any] = {"centered": False, "discount": 1.0, "termination"
 class AgentConfig:
     """What every agent has in common. The fields' own values are those of the preset "paper"."""
 
+    presets: ClassVar[Presets] = {}
     on_a_table: ClassVar[bool] = False
     takes_risk_level: ClassVar[bool] = False
     preset: str = "paper"
@@ -93,7 +95,7 @@ class AgentConfig:
     def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
         """What is named, and what the preset says of the rest."""
         preset = named.get("preset", presets.DEFAULT)
-        return {**presets.defaults(cls.__name__, preset), **named, "preset": preset}
+        return {**presets.defaults(cls, preset), **named, "preset": preset}
 
     def settings(self) -> dict[str, Any]:
         """The settings by name."""
@@ -113,6 +115,7 @@ class AgentConfig:
 class LearnerConfig(AgentConfig):
     """What every learner with a rule has in common."""
 
+    presets: ClassVar[Presets] = {"steady": {"scale_free": True, "initial_average_reward": None}}
     rule: str = "d2"
     """What a transition does to the estimates: "differential", "d2", "d3", "rvi" or "categorical"."""
     objective: Literal["reward per step", "return per episode"] = "reward per step"
@@ -378,7 +381,7 @@ class LearnerConfig(AgentConfig):
             named = _same(settings["objective"], PER_EPISODE)
             return super().of({**EPISODIC, **settings} if named else settings)
         rest = {field.name: field.default for field in dataclasses.fields(cls)}
-        rest |= presets.defaults(cls.__name__, settings.get("preset", presets.DEFAULT)) | settings
+        rest |= presets.defaults(cls, settings.get("preset", presets.DEFAULT)) | settings
         episodic = all(_same(rest[name], value) for name, value in EPISODIC.items())
         return super().of({**settings, "objective": PER_EPISODE} if episodic else settings)
 
@@ -391,7 +394,7 @@ class LearnerConfig(AgentConfig):
                 "Name one of them."
             )
         preset = named.get("preset", presets.DEFAULT)
-        rest = presets.defaults(cls.__name__, preset)
+        rest = presets.defaults(cls, preset)
         for one, other in (("reward_ratio", "reward_step_size"), ("reward_step_size", "reward_ratio")):
             if named.get(one) is not None and other not in named:
                 rest[other] = None  # one stands for the other
