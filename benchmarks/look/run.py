@@ -94,7 +94,7 @@ def run(agents: str, worlds: list[str], only: list[str], seeds: int) -> None:
                 ):
                     continue
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # doubts about what was learnt: they are counted here
+                    warnings.simplefilter("ignore", UserWarning)  # findings: they are counted here
                     row = pl.DataFrame([{**key, **measure(learner, WORLDS[world], seed)}])
                 unfinished = RESULTS / f"{agents}.unfinished"
                 (row if known is None else pl.concat([known, row])).write_parquet(unfinished)
