@@ -1,6 +1,6 @@
 """Agents with their defaults in worlds where the look must be long: what the greedy policy earns, and what R̄ says.
 
-python benchmarks/look/run.py [--agents tiles networks] [--seeds 10] [--worlds two-loops-30 …] [--show]   # resumes
+python benchmarks/look/run.py [--agents tiles networks] [--seeds 10] [--worlds two-loops-30 …] [--only "TileQ d2" …] [--show]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1]))
 from measuring import table
 
 import perstep
@@ -79,7 +79,7 @@ def read(agents: str) -> pl.DataFrame | None:
     return pl.read_parquet(file) if file.exists() else None
 
 
-def run(agents: str, worlds: list[str], seeds: int) -> None:
+def run(agents: str, worlds: list[str], only: list[str], seeds: int) -> None:
     """All runs that are not in the file yet, seed after seed; the file is published by rename after each."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     for seed in range(seeds):
@@ -87,7 +87,11 @@ def run(agents: str, worlds: list[str], seeds: int) -> None:
             for name, learner in AGENTS[agents].items():
                 known = read(agents)
                 key = {"world": world, "agent": name, "seed": seed}
-                if world not in learner.worlds or (known is not None and known.filter(**key).height):
+                if (
+                    world not in learner.worlds
+                    or (only and name not in only)
+                    or (known is not None and known.filter(**key).height)
+                ):
                     continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)  # findings: they are counted here
@@ -134,12 +138,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", nargs="+", choices=tuple(AGENTS), default=list(AGENTS))
     parser.add_argument("--worlds", nargs="+", choices=tuple(WORLDS), default=list(WORLDS))
+    parser.add_argument("--only", nargs="+", metavar="AGENT", default=[], help="agents with their rules, as 'TileQ d2'")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--show", action="store_true", help="print what is there, and run nothing")
     arguments = parser.parse_args()
     for agents in arguments.agents:
         if not arguments.show:
-            run(agents, arguments.worlds, arguments.seeds)
+            run(agents, arguments.worlds, arguments.only, arguments.seeds)
         show(agents)
 
 
