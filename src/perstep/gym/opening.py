@@ -111,7 +111,7 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
             "gymnasium.make('GymV21Environment-v0', env=world)."
         )
         if isinstance(env, gymnasium.vector.VectorEnv):
-            hint = " Vector environments are for perstep.DeepQ; give this agent one environment."
+            hint = " Vector environments are for perstep.DeepQ and perstep.SoftActorCritic; give this agent one environment."
         if isinstance(env, type):
             hint = f" Give an object of the class: {env.__name__}()."
         raise TypeError(
@@ -219,7 +219,7 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     if state is not None:
         about["state"] = state
         about["point"] = world.point.tolist() if isinstance(world.point, np.ndarray) else world.point
-        about["action"] = world.action
+        about["action"] = world.action.tolist() if isinstance(world.action, np.ndarray) else world.action
         about["episode_return"] = world.episode_return
     return {}, about
 

@@ -83,6 +83,13 @@ def normal(generator: Any) -> Any:
 
 
 @compiled
+def normals(generator: Any, numbers: Any) -> None:
+    """Fill an array (k,) with standard normal numbers."""
+    for i in range(numbers.shape[0]):
+        numbers[i] = normal(generator)
+
+
+@compiled
 def draw(chances: Any, generator: Any) -> Any:
     """An index with these probabilities."""
     point = uniform(generator)

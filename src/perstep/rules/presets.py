@@ -53,6 +53,16 @@ NETWORKS: Settings = {
     "precision": "auto",
     "forecast": True,
 }
+CONTINUOUS: Settings = {
+    **{
+        name: NETWORKS[name]
+        for name in ("reset_cost", "reward_ratio", "reward_step_size", "average_step_size", "inputs", "forecast")
+    },
+    "learning_starts": 1_000,
+    "initial_temperature": 0.1,
+    "normalization": "layer",
+    "precision": "medium",
+}
 CHANGING_NETWORKS: Settings = {
     "step_size": Decay(2e-4, 0.0),
     "reward_step_size": Decay(0.005, 0.0),
@@ -80,6 +90,7 @@ STEADY: Mapping[str, Settings] = {
     "TDLearningConfig": TABLES,
     "QLearningConfig": {**TABLES, "epsilon": Decay(1.0, 0.5, 1.0), "reset_cost": "auto"},
     "DeepQConfig": NETWORKS,
+    "SoftActorCriticConfig": CONTINUOUS,
     "ActorCriticConfig": {
         **TILES,
         "step_size": Decay(0.4, 0.5, 50_000.0),
@@ -103,6 +114,7 @@ CHANGING: Mapping[str, Settings] = {
     "TDLearningConfig": CHANGING_TABLES,
     "QLearningConfig": {**CHANGING_TABLES, "epsilon": 0.05},
     "DeepQConfig": CHANGING_NETWORKS,
+    "SoftActorCriticConfig": CHANGING_NETWORKS,
     "ActorCriticConfig": {**CHANGING_TILES, "step_size": 0.15},
     "TileQConfig": {**CHANGING_TILES, "step_size": 0.3, "epsilon": 0.05, "epsilon_delay": None},
 }
