@@ -31,6 +31,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "perstep.mdp.env:FiniteMDPEnv": ("state",),
     "perstep.worlds.pendulum:PendulumEnv": ("state",),
     "perstep.worlds.puck_world:PuckWorldEnv": ("state",),
+    "perstep.worlds.linear_quadratic:LinearQuadraticEnv": ("state",),
     "perstep.worlds.autoscaling:AutoscalingEnv": ("state",),
     "perstep.worlds.minatar:MinAtarEnv": ("state",),
     "perstep.worlds.atari:AtariEnv": ("state",),
