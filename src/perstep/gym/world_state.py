@@ -23,7 +23,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
     "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": ("state",),
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
-    "gymnasium.envs.classic_control.pendulum:PendulumEnv": ("state", "last_u"),
+    "gymnasium.envs.classic_control.pendulum:PendulumEnv": ("state",),
     "gymnasium.envs.classic_control.continuous_mountain_car:Continuous_MountainCarEnv": ("state",),
     TIME_LIMIT: ("_elapsed_steps",),
     TELEPORT: (),

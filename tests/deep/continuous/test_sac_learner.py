@@ -1,4 +1,4 @@
-"""The losses of the soft actor-critic: against a slow transcription, against Stable-Baselines3's own code, and which weights move."""
+"""The losses of the soft actor-critic: against a slow transcription and Stable-Baselines3's own code, and which weights move."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class SoftActorCriticLearner(NetworkLearner):
         action, log_chance = squashed(online.policy.forward(features), self._noise(len(features), self.generator))
         value = mean_of_last_axis(online.critics.forward(features, action, frozen=True)).amin(0)  # (B,)
         of_policy = (online.log_temperature.detach().exp() * log_chance - value).mean()
-        return of_policy, -online.log_temperature * (log_chance.detach().mean() + self.target_entropy)
+        return of_policy, -online.log_temperature[0] * (log_chance.detach().mean() + self.target_entropy)
 
     def _noise(self, count: int, generator: Generator | None) -> torch.Tensor:
         numbers = np.empty(count * self.num_actions)

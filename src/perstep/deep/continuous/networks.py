@@ -77,7 +77,7 @@ class ActorAndCritics(nn.Module):
     def __init__(self, critics: Critics, policy: Policy, initial_temperature: float) -> None:
         super().__init__()
         self.critics, self.policy = critics, policy
-        self.log_temperature = nn.Parameter(torch.tensor(math.log(initial_temperature)))
+        self.log_temperature = nn.Parameter(torch.tensor([math.log(initial_temperature)]))
 
 
 def squashed(gaussian: tuple[torch.Tensor, torch.Tensor], noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
