@@ -59,7 +59,7 @@ CONTINUOUS: Settings = {
         for name in ("reset_cost", "reward_ratio", "reward_step_size", "average_step_size", "inputs", "forecast")
     },
     "learning_starts": 1_000,
-    "initial_temperature": 0.1,
+    "initial_temperature": 0.02,
     "normalization": "layer",
     "precision": "medium",
 }

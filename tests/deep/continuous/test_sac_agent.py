@@ -184,6 +184,7 @@ def test_observations_that_are_not_finite_are_refused():
         ({"normalization": "batch"}, "normalization"),
         ({"precision": "low"}, "precision"),
         ({"epsilon": 0.1}, "epsilon"),
+        ({"offset_ratio": 0.1}, "follows the rewards and needs no offset"),
         ({"rule": "rvi", "discount": 0.9}, "needs centered=True and discount=1"),
     ],
 )

@@ -52,6 +52,10 @@ class SoftActorCriticConfig(NetworkConfig):
         self._number("initial_temperature", 0.0, above=True)
         if self.target_entropy is not None:
             self._number("target_entropy", -math.inf, above=True)
+        if self.offset_ratio:
+            raise ValueError(
+                f"The average of SoftActorCritic follows the rewards and needs no offset: leave out offset_ratio={self.offset_ratio}."
+            )
         choice("normalization", self.normalization, ("none", "layer"))
         choice("precision", self.precision, ("highest", "high", "medium"))
 
