@@ -1,4 +1,4 @@
-"""MuJoCo beside Stable-Baselines3's SAC: `python benchmarks/mujoco.py run [--worlds …] [--seeds N] [--share S] [--algorithms …]`, then `show`.
+"""MuJoCo beside Stable-Baselines3's SAC: `python benchmarks/mujoco.py run [--worlds …] [--seeds N] [--share S]`, then `show`.
 
 Every algorithm with its defaults, in the same number of steps. A run is (world, algorithm, seed); finished runs are rows of one
 Parquet file, so that a study that is killed goes on with the runs that are missing.
@@ -6,13 +6,14 @@ Parquet file, so that a study that is killed goes on with the runs that are miss
 Criteria, written before the first run. In each world, with the mean over seeds:
 1. at the end: the reward per step over the last tenth of the steps is higher than that of SAC;
 2. over the whole life: the mean reward of all steps is higher than that of SAC;
-in Swimmer also beside SAC with γ .999. A criterion counts as met where the 95 % intervals over seeds (Student's t) do not overlap, and
-as open where they do or where there is one seed.
+in Swimmer also beside SAC with γ .999. A criterion counts as met where the 95 % intervals over seeds (Student's t) do not
+overlap, and as open where they do or where there is one seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import time
 from pathlib import Path
@@ -58,7 +59,7 @@ def one_run(world: str, algorithm: str, seed: int, steps: int) -> dict[str, Any]
         perstep.make_agent(algorithm, env, seed=seed, threads=1, device="cpu").learn(steps, progress=False)
     rewards = np.array(env.rewards[:steps])
     edges = np.linspace(0, steps, WINDOWS + 1).astype(int)
-    curve = [float(rewards[low:high].mean()) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    curve = [float(rewards[low:high].mean()) for low, high in itertools.pairwise(edges)]
     return {
         "world": world, "algorithm": algorithm, "seed": seed, "steps": steps, "life": float(rewards.mean()),
         "end": float(rewards[-(steps // 10) :].mean()), "ends": env.ends, "processor_seconds": time.process_time() - begin,

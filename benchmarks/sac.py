@@ -74,7 +74,13 @@ def speed(quick: bool) -> None:
 def sizes(quick: bool) -> None:
     """How the cost grows with width and batch."""
     steps, rows = 40 if quick else 150, []
-    for hidden, batch_size in (((64, 64), 256), ((256, 256), 64), ((256, 256), 256), ((256, 256), 1024), ((512, 512), 256)):
+    for hidden, batch_size in (
+        ((64, 64), 256),
+        ((256, 256), 64),
+        ((256, 256), 256),
+        ((256, 256), 1024),
+        ((512, 512), 256),
+    ):
         learn = learner("d2, as it is", hidden=hidden, batch_size=batch_size)
         learn(START + 30)
         best = min(processor_seconds(lambda learn=learn: learn(steps)) for _ in range(2))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Runs of agents with networks on the command line, killed at any moment: what goes on is the run that was never killed, to the bit."""
+"""Runs of networks on the command line, killed at any moment: what goes on is the run that was never killed, to the bit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ WORLDS = {"MinAtar": MINATAR, "ALE": "ALE/Breakout-v5"}
 # leaves half of its third agent and is gone.
 NURSERY = """
 import json, os, sys
-import ale_py, minatar, perstep.app.cli, perstep.deep.q_learning, perstep.deep.continuous.learner, perstep.app.training.flags, polars, rich.table, torch._dynamo
+import ale_py, minatar, perstep.app.cli, perstep.deep.q_learning, perstep.deep.continuous.learner
+import perstep.app.training.flags, polars, rich.table, torch._dynamo
 import safetensors.numpy as files
 
 save, saved = files.save_file, []

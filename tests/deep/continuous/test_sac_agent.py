@@ -134,8 +134,8 @@ def test_shapes_of_actions_are_kept():
 @pytest.mark.parametrize(
     ("actions", "sentence"),
     [
-        (spaces.Discrete(3), r"chooses vectors from a box of actions, but this world has Discrete\(3\)\. Use a learner for num.*DeepQ"),
-        (spaces.Box(-np.inf, np.inf, (2,)), r"needs a box of actions of floating point numbers with finite bounds.*TransformAction"),
+        (spaces.Discrete(3), r"chooses vectors from a box of actions, but this world has Discrete\(3\)\. .*DeepQ"),
+        (spaces.Box(-np.inf, np.inf, (2,)), r"needs a box of actions of floating .* finite bounds.*TransformAction"),
         (spaces.Box(0.0, np.inf, (2,)), "finite bounds"),
         (spaces.Box(0, 255, (2,), np.uint8), "floating point numbers"),
         (spaces.Box(np.zeros(2, np.float32), np.array([0.0, 1.0], np.float32)), "each lower one below the upper one"),

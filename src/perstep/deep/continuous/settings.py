@@ -54,7 +54,7 @@ class SoftActorCriticConfig(NetworkConfig):
             self._number("target_entropy", -math.inf, above=True)
         if self.offset_ratio:
             raise ValueError(
-                f"The average of SoftActorCritic follows the rewards and needs no offset: leave out offset_ratio={self.offset_ratio}."
+                f"The average here follows the rewards and needs no offset: leave out offset_ratio={self.offset_ratio:g}."
             )
         choice("normalization", self.normalization, ("none", "layer"))
         choice("precision", self.precision, ("highest", "high", "medium"))
