@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import warnings
 from abc import abstractmethod
@@ -29,13 +28,10 @@ from perstep.deep.settings import NetworkConfig
 from perstep.deep.stream import Stream, take_in
 from perstep.distributions.history import Record, note
 from perstep.files import storage
-from perstep.gym.loop import GymnasiumWorld
 from perstep.gym.opening import Absent
 from perstep.gym.spaces import BoundedBox, Numbering, as_flat, composed_space, flattened
 from perstep.gym.vector import Transition, VectorWorld, is_vector
-from perstep.gym.world_state import restore, snapshot
 from perstep.inputs.checks import count, whole
-from perstep.mdp.env import FiniteMDPEnv
 from perstep.numerics.compiled import announce, compiled
 from perstep.numerics.randomness import Generator, make_generator
 from perstep.rules.risk import careful
@@ -65,8 +61,6 @@ class NetworkAgent(Agent):
             vector: Any = env
             actions = self._actions_of(vector.single_action_space)
             self._vector_world = VectorWorld(env, self._ends, config.seed, actions)
-        if self.mdp is not None:
-            self._world = GymnasiumWorld(FiniteMDPEnv(self.mdp), self._ends, config.seed)
         self._observations, self._actions, stacked, num_envs = self._read_spaces()
         self._network = make_learner(self._observations, self._actions.count, config, self._generator)
         self._replay = Replay(
@@ -134,10 +128,6 @@ class NetworkAgent(Agent):
         return self._choose(points, self._generator, deterministic=False)
 
     @property
-    def compiled_world(self) -> None:
-        """None: the loop of an agent with a network is plain Python, in finite MDPs too."""
-
-    @property
     def network(self) -> Any:
         """The network as a PyTorch module. Its values are in units of the rewards seen."""
         return self._network.online
@@ -167,7 +157,7 @@ class NetworkAgent(Agent):
         return (actions.point(chosen[0]) if single else actions.points(chosen)), None
 
     def save(self, path: str | os.PathLike[str], *, card: bool = False, replay: bool = True) -> None:
-        """As for every agent. `replay=False` leaves the replay out: a small file, from which learning goes on with an empty one."""
+        """As for every agent. `replay=False` leaves the replay out: a loaded agent then continues with an empty one."""
         self._saves_replay = replay
         try:
             super().save(path, card=card)
@@ -187,7 +177,7 @@ class NetworkAgent(Agent):
     def evaluate(
         self, num_steps: float | None = None, deterministic: bool = False, seed: int | None = None, **elsewhere: Never
     ) -> Evaluation:
-        """As for every agent. A vector environment is used itself, and learning then goes on from a fresh reset."""
+        """As for every agent. A vector environment is used itself, and learning then continues from a fresh reset."""
         with self._acting():  # with the same threads as learning, so that the bits are always the same
             if self._vector_world is None or elsewhere:
                 return super().evaluate(num_steps, deterministic, seed, **elsewhere)
@@ -234,7 +224,8 @@ class NetworkAgent(Agent):
 
     def _read_spaces(self) -> tuple[Observations, Any, bool, int]:
         vector = self._vector_world
-        env = vector.env if vector else self._opened.env if self.mdp is None else self._gymnasium_world().env
+        world = vector or self._world
+        env = None if world is None else world.env
         if env is None:
             assert self._opened.absent is not None
             spaces = self._opened.absent.spaces
@@ -263,9 +254,6 @@ class NetworkAgent(Agent):
         arrays = {f"learner.{name}": array for name, array in self._network.arrays().items()}
         if self._saves_replay:
             arrays |= {f"replay.{name}": array for name, array in self._replay.arrays().items()}
-        if self.mdp is not None and (world := self._gymnasium_world()).point is not None:
-            where = {"state": snapshot(world.env), "point": int(world.point), "action": world.action}
-            arrays["where"] = np.frombuffer(json.dumps(where).encode(), np.uint8)
         return arrays
 
     def _limits(self) -> dict[str, Limits]:
@@ -276,15 +264,7 @@ class NetworkAgent(Agent):
         self._network.restore(under("learner.", arrays))
         if kept := under("replay.", arrays):
             self._replay.restore(kept, self._actions.span)
-        if (world := self._world) is None:
-            return
-        if "where" in arrays:
-            where = json.loads(arrays["where"].tobytes())
-            self._check_point(where["point"], where["action"])
-            world.reset()
-            restore(world.env, where["state"])
-            world.point, world.action = where["point"], where["action"]
-        if world.point is not None:
+        if (world := self._world) is not None and world.point is not None:
             world.point = self._observations.keep(world.point)
             if not kept:
                 self._hooks.begin(0, world.point)
@@ -324,14 +304,14 @@ class NetworkAgent(Agent):
         """The settings, with the CPU where this machine lacks the saved device, and without a compiler unless the file is ours."""
         if getattr(config, "compile", False) and not own:
             warnings.warn(
-                "The agent was saved with compile=True. Loading a file starts no compiler, so it goes on without.",
+                "The agent was saved with compile=True. Loading a file starts no compiler, so it continues without.",
                 stacklevel=4,
             )
             config = dataclasses.replace(config, compile=False)
         if (learner := learner_module()) is None or learner.is_here(config.device):
             return config
         warnings.warn(
-            f"The agent was saved with device={config.device!r}, which this machine lacks, so it goes on with the CPU.",
+            f"The agent was saved with device={config.device!r}, which this machine lacks, so it continues with the CPU.",
             stacklevel=4,
         )
         return dataclasses.replace(config, device="cpu")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from perstep.inputs.checks import choice, count, switch
 from perstep.numerics.schedules import Decay
+from perstep.rules.presets import Presets
 from perstep.rules.settings import ApproximateConfig
 from perstep.rules.transition import RULES
 
@@ -21,6 +22,23 @@ LARGEST_SEED = 2**63 - 1  # PyTorch takes no larger one
 class NetworkConfig(ApproximateConfig):
     """What the learners with networks have in common."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {
+            "reset_cost": "auto",
+            "reward_ratio": None,
+            "reward_step_size": Decay(1.0, 0.5),
+            "average_step_size": Decay(0.03, 1.0, 100.0),
+            "hidden": (256, 256),
+            "learning_starts": 1_000,
+            "inputs": "standardized",
+            "forecast": True,
+        },
+        "changing": {
+            "step_size": Decay(2e-4, 0.0),
+            "reward_step_size": Decay(0.005, 0.0),
+            "average_step_size": Decay(0.001, 0.0),
+        },
+    }
     takes_risk_level: ClassVar[bool] = True
     huber: float = 1.0
     """λ of the quantile Huber loss, and of the smooth L1 loss of DeepQ."""
@@ -29,7 +47,7 @@ class NetworkConfig(ApproximateConfig):
     replay_capacity: int = 100_000
     """The number of transitions that the replay keeps: the most recent ones."""
     learning_starts: int = 100
-    """The number of transitions in the replay before the first update."""
+    """The number of transitions in the replay before the first update; by default at most replay_capacity."""
     update_every: int = 4
     """The number of steps from one update to the next."""
     target_step_size: float | None = 0.005
@@ -140,6 +158,25 @@ class NetworkConfig(ApproximateConfig):
 class DeepQConfig(NetworkConfig):
     """Settings of DeepQ."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {
+            "reward_tracking": "stream",
+            "level_ratio": 0.01,
+            "target_step_size": None,
+            "target_lag": 80.0,
+            "step_size": Decay(5e-4, 0.5, 5_000.0),
+            "large_network_ratio": 0.2,
+            "grid_network_ratio": 2.5,
+            "gradient_clip": 10.0,
+            "greedy_network": "online",
+            "return_steps": 3,
+            "batch_size": 64,
+            "epsilon": 0.02,
+            "epsilon_steps": 10_000,
+            "longest_repeat": 64,
+            "precision": "auto",
+        },
+    }
     rule: str = "d3"
     """What a minibatch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
     step_size: float | Decay = 2e-4
@@ -159,7 +196,8 @@ class DeepQConfig(NetworkConfig):
     """The largest number of steps for which a random action is repeated; a number k is drawn in proportion to k^−1.5. It falls
     to 1 as ε falls to its final value. ε is the share of random steps all the same. 1 is the paper."""
     return_steps: int = 1
-    """The number of steps whose rewards are summed before the bootstrap; 1 is the paper."""
+    """The number of steps whose rewards are summed before the bootstrap; 1 is the paper. It is 1 with a horizon, with several
+    heads, and where θ does not follow the stream."""
     greedy_network: Literal["rule", "online", "target"] = "rule"
     """The network that picks the best action of the bootstrap: as the listing of the rule says, the online network for all
     rules (double Q-learning), or the target network."""
@@ -172,7 +210,7 @@ class DeepQConfig(NetworkConfig):
     risk_heads: int = 1
     """With a risk_level below 1: K, the number of heads of the network, each with its own guess of the reward below which a step is
     bad; the agent acts by the best. With 1 the guess comes from θ: cheaper, but the policy may be one that only suits its own
-    guess."""
+    guess. Where a risk_level is named, and neither the rule nor the heads are, the presets have 15 heads and rule="d2"."""
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     """Number format inside the networks; weights are float32. bfloat16 is faster on processors that support it; "auto" takes
     it there for networks of more than 500,000 weights."""

@@ -85,7 +85,7 @@ class LinearQuadraticEnv(gymnasium.Env[Floats, Floats]):
         closed = here - PUSH * gain
         spread = solve_discrete_lyapunov(closed, self.noise**2 * unit)
         root = np.linalg.cholesky(spread)
-        weights: Floats = np.linalg.eigvalsh(root.T @ (unit + self.action_cost * gain.T @ gain) @ root)
+        weights = np.asarray(np.linalg.eigvalsh(root.T @ (unit + self.action_cost * gain.T @ gain) @ root))
         return Solution(gain, -(self.noise**2) * float(np.trace(costs)), spread, weights)
 
 

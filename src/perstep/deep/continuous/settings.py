@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from perstep.deep.settings import NetworkConfig
 from perstep.inputs.checks import choice
 from perstep.numerics.schedules import Decay
+from perstep.rules.presets import Presets
 from perstep.rules.transition import RULES, RUNNING_MEAN
 
 HORIZON = 100.0  # of the return quantiles of d3, where nothing is discounted
@@ -18,6 +19,9 @@ HORIZON = 100.0  # of the return quantiles of d3, where nothing is discounted
 class SoftActorCriticConfig(NetworkConfig):
     """Settings of SoftActorCritic."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {"initial_temperature": 0.02, "normalization": "layer", "precision": "medium"},
+    }
     rule: str = "d2"
     """What gives the average that is subtracted: "differential", "d2", "d3", "categorical" (R̄ of the rewards as they are earned)
     or "rvi" (f(Q), the mean value of a minibatch). With d3 a value is n return quantiles."""
