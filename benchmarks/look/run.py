@@ -66,7 +66,7 @@ def measure(learner: Learner, world: LookWorld, seed: int) -> dict[str, Any]:
         "optimum": world.optimum,
         "greedy": float(agent.evaluate(world.evaluation, deterministic=True, seed=1).average_reward),
         "as it acts": float(agent.evaluate(world.evaluation, seed=1).average_reward),
-        "earned": float(agent.earned_reward),
+        "earned": float(agent.reward_distribution.mean),
         "life": float(agent.history.lifetime_reward),
         "average_reward": float(agent.average_reward),
         "seconds": time.monotonic() - begin,
@@ -90,7 +90,7 @@ def run(agents: str, worlds: list[str], seeds: int) -> None:
                 if world not in learner.worlds or (known is not None and known.filter(**key).height):
                     continue
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # doubts about what was learnt: they are counted here
+                    warnings.simplefilter("ignore", UserWarning)  # findings: they are counted here
                     row = pl.DataFrame([{**key, **measure(learner, WORLDS[world], seed)}])
                 unfinished = RESULTS / f"{agents}.unfinished"
                 (row if known is None else pl.concat([known, row])).write_parquet(unfinished)

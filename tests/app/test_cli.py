@@ -350,7 +350,7 @@ def test_world_settings_reach_the_world(tmp_path: Path, capsys: pytest.CaptureFi
     words = ["--world-settings", "order=accept-first", "num_servers=3", "--steps", "500", "--out", str(tmp_path / "a")]
     assert main(["train", "d2-td", ACCESS, *words]) == 0
     agent: Any = perstep.load(tmp_path / "a" / training.AGENT)
-    assert (agent.num_states, agent.mdp.name) == (16, "AccessControl, accept-first")
+    assert (agent._num_states, agent.mdp.name) == (16, "AccessControl, accept-first")
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -130,9 +130,9 @@ def test_a_cap_counts() -> None:
 
 def test_level_one_is_the_mean() -> None:
     mdp = garnet(6, 3, 2, 0)
-    usual, mean = mdp.solve(), mdp.solve(risk_level=1.0)
-    assert usual.average_reward == mean.average_reward
-    assert np.array_equal(usual.action_values, mean.action_values)
+    neutral, mean = mdp.solve(), mdp.solve(risk_level=1.0)
+    assert neutral.average_reward == mean.average_reward
+    assert np.array_equal(neutral.action_values, mean.action_values)
     assert mean.risk_level == 1.0
 
 

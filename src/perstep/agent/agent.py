@@ -38,6 +38,7 @@ from perstep.gym.opening import Absent, go_back, name_of_world, open_world
 from perstep.gym.spaces import space_to_json
 from perstep.inputs.checks import count, whole
 from perstep.inputs.synonyms import instead_of
+from perstep.mdp.env import FiniteMDPEnv
 from perstep.mdp.mdp import FiniteMDP
 from perstep.numerics.randomness import Generator, make_generator
 from perstep.rules import transition
@@ -96,11 +97,12 @@ class AgentHooks:
 
 
 class Agent(ABC):
-    """An agent in its world: learn, look, save, go on."""
+    """An agent in its world: learn, look, save, resume."""
 
     Config: ClassVar[Any]  # the class of its settings
     _hooks: Any  # the AgentHooks of its learner
     _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
+    _has_loop_for_mdps: ClassVar[bool] = False  # compiled; without one a finite MDP is a Gymnasium environment to it
 
     def __new__(cls, *given: Any, **settings: Any) -> Self:
         """Refuse what is given by position, as elsewhere, before Python does so without a hint."""
@@ -125,7 +127,7 @@ class Agent(ABC):
             "Choose a smaller num_quantiles.",
         )
         self._opened = open_world(env, self._reads_vectors)
-        if config.objective == PER_EPISODE and self.never_ends:
+        if config.objective == PER_EPISODE and self._never_ends:
             raise ValueError(
                 f"objective={PER_EPISODE!r} needs episodes that end, but {name_of_world(self._opened, self._opened.env)} goes on "
                 "for ever: so does every finite MDP, and every world behind perstep.gym.endless. Give the Gymnasium environment "
@@ -134,7 +136,7 @@ class Agent(ABC):
         self._composed = self._opened.composed if self._reads_vectors else None
         self._life = Life(config.theta_size, changing=config.preset == "changing", forecasts=config.forecast)
         self.may_diverge = False
-        """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
+        """Whether learning continues when the estimates become infinite, as in studies over whole grids."""
         self._rewards: RewardEstimate = transition.reward_estimate(
             config.theta_size,
             config.initial_average_reward,
@@ -154,8 +156,11 @@ class Agent(ABC):
         self._prediction_generator = make_generator(config.seed, 1)
         self._ends = self._new_ends()
         self._world: GymnasiumWorld | None = None
-        if self._opened.env is not None:
-            self._world = GymnasiumWorld(self._opened.env, self._ends, config.seed)
+        plain = self._opened.env
+        if self._opened.mdp is not None and not self._has_loop_for_mdps:
+            plain = FiniteMDPEnv(self._opened.mdp)
+        if plain is not None:
+            self._world = GymnasiumWorld(plain, self._ends, config.seed)
 
     @property
     def config(self) -> Any:
@@ -184,7 +189,7 @@ class Agent(ABC):
         return self._opened.mdp
 
     @property
-    def world_name(self) -> str:
+    def _world_name(self) -> str:
         """The id of the world with its settings; of a finite MDP its name and sizes."""
         world = getattr(self, "_vector_world", None) or self._world
         return name_of_world(self._opened, None if world is None else world.env)
@@ -192,7 +197,8 @@ class Agent(ABC):
     @property
     def compiled_world(self) -> str | None:
         """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
-        return self._opened.mdp.name or "a finite MDP" if self._opened.mdp is not None else None
+        mdp = self._opened.mdp if self._has_loop_for_mdps else None
+        return None if mdp is None else mdp.name or "a finite MDP"
 
     @property
     def ends(self) -> int:
@@ -200,7 +206,7 @@ class Agent(ABC):
         return self._ends.number
 
     @property
-    def never_ends(self) -> bool:
+    def _never_ends(self) -> bool:
         """Whether it is known that no episode ever ends in this world."""
         return self._opened.never_ends
 
@@ -236,7 +242,7 @@ class Agent(ABC):
         snapshot_at: Iterable[int] = (),
         **elsewhere: Never,
     ) -> Self:
-        """Learn for `num_steps` more steps; call again to go on.
+        """Learn for `num_steps` more steps; call again to continue.
 
         `progress`: show a progress bar always (True), never (False), or on a terminal when it takes long (None).
         `callback(agent)` is called several times a second, and an `EvalCallback` or `CheckpointCallback` every so many steps; give
@@ -314,7 +320,7 @@ class Agent(ABC):
 
     @property
     def reward_distribution(self) -> Distribution:
-        """The distribution of the reward per step, as it was counted of late in what the agent did, explorations included; with its
+        """The distribution of the reward per step, as it was counted over the recent steps, random actions included; with its
         number of steps and its standard errors.
 
         It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Up to
@@ -364,7 +370,7 @@ class Agent(ABC):
         return card(self, os.fspath(path))
 
     def save(self, path: str | os.PathLike[str], *, card: bool = False) -> None:
-        """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit.
+        """Write everything to one .safetensors file, published by rename, from which `perstep.load` continues to the bit.
 
         `card`: also write `card()` beside it, as a file that ends in .md.
         """
@@ -379,7 +385,7 @@ class Agent(ABC):
             )
         return agent
 
-    if not TYPE_CHECKING:  # a type checker should go on to refuse such names
+    if not TYPE_CHECKING:  # a type checker should still refuse such names
 
         def __getattr__(self, name: str) -> Never:
             """Only for what an agent has not got: the sentence for a name of another library."""
@@ -392,7 +398,7 @@ class Agent(ABC):
         actions and the world; by default that of the agent.
 
         A Gymnasium world is made a second time from its id and settings, or copied. Where neither is possible, the agent's own
-        world is used, and learning then goes on from a fresh reset.
+        world is used, and learning then continues from a fresh reset.
         """
         for name in elsewhere:
             hint = instead_of(name) or "See help(agent.evaluate)."
@@ -419,8 +425,8 @@ class Agent(ABC):
     def forecast(self, num_steps: int, observation: Any = None) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.
 
-        As the agent behaved of late, explorations included, from anywhere in the long run. From a state of a finite world that is
-        known, `agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…)` is exact.
+        As the agent behaved recently, random actions included, from anywhere in the long run. From a state of a finite world that
+        is known, `agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…)` is exact.
         """
         num_steps = whole("num_steps", num_steps, 1, LONGEST)
         if not self.config.forecast:
@@ -440,9 +446,9 @@ class Agent(ABC):
     ) -> tuple[Any, None]:
         """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
 
-    @abstractmethod
     def _advance(self, num_steps: int) -> None:
-        """Learn for some steps and count them in `self.steps`."""
+        """Learn for some steps and count them in `self.steps`: in the plain loop, unless there is a compiled one."""
+        self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
 
     @abstractmethod
     def _follow(
@@ -467,9 +473,12 @@ class Agent(ABC):
         found = None if self._composed is None else space_to_json(self._composed)
         return self._spaces() if found is None else {**self._spaces(), "composed": found}
 
-    @abstractmethod
     def _snapshot(self) -> Snapshot:
         """A copy of the estimates."""
+        values = self._values()
+        return Snapshot(
+            self.steps, self.average_reward, self.reward_quantiles, values[0].copy() if values else np.zeros(0)
+        )
 
     @abstractmethod
     def _arrays(self) -> storage.Arrays:
@@ -533,7 +542,7 @@ class Agent(ABC):
         step_size = getattr(self.config, "step_size", None)  # a planner has none
         smaller = "" if step_size is None else f"a smaller step_size (it was {step_size}), or with "
         raise Diverged(
-            f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot go on. Begin again "
+            f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot continue. Begin again "
             f"with {smaller}smaller rewards."
         )
 

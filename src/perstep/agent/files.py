@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str], env: World | None = None, *, budget: floa
         raise storage.BadFile(f"{path}: {str(error) or 'memory ran out.'}") from error
 
 
-def go_on(path: str | os.PathLike[str], env: World) -> Agent:
+def resume(path: str | os.PathLike[str], env: World) -> Agent:
     """Like `load`, for the checkpoint of a run whose settings the caller has checked: it may take what the machine has."""
     return _load(path, env, own=True)
 
@@ -68,7 +68,7 @@ def load_checkpoint(path: Path, env: World, check: Callable[[Path], None] = lamb
 
     def loaded(file: Path) -> Agent:
         check(file)
-        return go_on(file, env)
+        return resume(file, env)
 
     try:
         return loaded(path)

@@ -6,7 +6,6 @@ How it chooses actions and what it asks of the networks is its own: deep/agent.p
 from __future__ import annotations
 
 import dataclasses
-import json
 import operator
 import os
 import warnings
@@ -28,13 +27,10 @@ from perstep.deep.settings import DeepQConfig
 from perstep.deep.stream import Stream, take_in
 from perstep.distributions.history import Record, note
 from perstep.files import storage
-from perstep.gym.loop import GymnasiumWorld
 from perstep.gym.opening import Absent
 from perstep.gym.spaces import Numbering, as_flat, composed_space, discrete_actions, flattened, numbering
 from perstep.gym.vector import Transition, VectorWorld, is_vector
-from perstep.gym.world_state import restore, snapshot
 from perstep.inputs.checks import count, whole
-from perstep.mdp.env import FiniteMDPEnv
 from perstep.numerics.compiled import announce, compiled
 from perstep.numerics.randomness import Generator, make_generator
 from perstep.rules.risk import careful
@@ -60,8 +56,6 @@ class NetworkAgent(Agent):
         env = flattened(env) if is_vector(env) else env
         super().__init__(Absent(_vector_name(env), {}, composed_space(env)) if is_vector(env) else env, config)
         self._vector_world = VectorWorld(env, self._ends, config.seed) if is_vector(env) else None
-        if self.mdp is not None:
-            self._world = GymnasiumWorld(FiniteMDPEnv(self.mdp), self._ends, config.seed)
         self._observations, self._actions, stacked, num_envs = self._read_spaces()
         self._network: NetworkLearner = make_learner(self._observations, self._actions.count, config)
         self._replay = Replay(
@@ -95,10 +89,6 @@ class NetworkAgent(Agent):
         return self._choose(points, self._generator, deterministic=False)
 
     @property
-    def compiled_world(self) -> None:
-        """None: the loop of an agent with a network is plain Python, in finite MDPs too."""
-
-    @property
     def network(self) -> Any:
         """The network as a PyTorch module. Its values are in units of the rewards seen."""
         return self._network.online
@@ -128,7 +118,7 @@ class NetworkAgent(Agent):
         return (actions.point(int(chosen[0])) if single else actions.points(chosen)), None
 
     def save(self, path: str | os.PathLike[str], *, card: bool = False, replay: bool = True) -> None:
-        """As for every agent. `replay=False` leaves the replay out: a small file, from which learning goes on with an empty one."""
+        """As for every agent. `replay=False` leaves the replay out: a loaded agent then continues with an empty one."""
         self._saves_replay = replay
         try:
             super().save(path, card=card)
@@ -148,7 +138,7 @@ class NetworkAgent(Agent):
     def evaluate(
         self, num_steps: float | None = None, deterministic: bool = False, seed: int | None = None, **elsewhere: Never
     ) -> Evaluation:
-        """As for every agent. A vector environment is used itself, and learning then goes on from a fresh reset."""
+        """As for every agent. A vector environment is used itself, and learning then continues from a fresh reset."""
         with self._acting():  # with the same threads as learning, so that the bits are always the same
             if self._vector_world is None or elsewhere:
                 return super().evaluate(num_steps, deterministic, seed, **elsewhere)
@@ -204,7 +194,8 @@ class NetworkAgent(Agent):
 
     def _read_spaces(self) -> tuple[Observations, Numbering, bool, int]:
         vector = self._vector_world
-        env = vector.env if vector else self._opened.env if self.mdp is None else self._gymnasium_world().env
+        world = vector or self._world
+        env = None if world is None else world.env
         if env is None:
             assert self._opened.absent is not None
             spaces = self._opened.absent.spaces
@@ -235,9 +226,6 @@ class NetworkAgent(Agent):
             arrays["repeats"] = self._repeats
         if self._saves_replay:
             arrays |= {f"replay.{name}": array for name, array in self._replay.arrays().items()}
-        if self.mdp is not None and (world := self._gymnasium_world()).point is not None:
-            where = {"state": snapshot(world.env), "point": int(world.point), "action": world.action}
-            arrays["where"] = np.frombuffer(json.dumps(where).encode(), np.uint8)
         return arrays
 
     def _limits(self) -> dict[str, Limits]:
@@ -251,15 +239,7 @@ class NetworkAgent(Agent):
             check_limits({"repeats": self._repeats}, self._limits())
         if kept := under("replay.", arrays):
             self._replay.restore(kept, self._actions.count)
-        if (world := self._world) is None:
-            return
-        if "where" in arrays:
-            where = json.loads(arrays["where"].tobytes())
-            self._check_point(where["point"], where["action"])
-            world.reset()
-            restore(world.env, where["state"])
-            world.point, world.action = where["point"], where["action"]
-        if world.point is not None:
+        if (world := self._world) is not None and world.point is not None:
             world.point = self._observations.keep(world.point)
             if not kept:
                 self._hooks.begin(0, world.point)
@@ -299,14 +279,14 @@ class NetworkAgent(Agent):
         """The settings, with the CPU where this machine lacks the saved device, and without a compiler unless the file is ours."""
         if config.compile and not own:
             warnings.warn(
-                "The agent was saved with compile=True. Loading a file starts no compiler, so it goes on without.",
+                "The agent was saved with compile=True. Loading a file starts no compiler, so it continues without.",
                 stacklevel=4,
             )
             config = dataclasses.replace(config, compile=False)
         if (learner := learner_module()) is None or learner.is_here(config.device):
             return config
         warnings.warn(
-            f"The agent was saved with device={config.device!r}, which this machine lacks, so it goes on with the CPU.",
+            f"The agent was saved with device={config.device!r}, which this machine lacks, so it continues with the CPU.",
             stacklevel=4,
         )
         return dataclasses.replace(config, device="cpu")

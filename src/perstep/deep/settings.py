@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from perstep.inputs.checks import choice, count, switch
 from perstep.numerics.schedules import Decay
+from perstep.rules.presets import Presets
 from perstep.rules.settings import ApproximateConfig
 from perstep.rules.transition import RULES
 
@@ -21,6 +22,38 @@ LARGEST_SEED = 2**63 - 1  # PyTorch takes no larger one
 class DeepQConfig(ApproximateConfig):
     """Settings of DeepQ."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {
+            "reset_cost": "auto",
+            "reward_tracking": "stream",
+            "reward_ratio": None,
+            "reward_step_size": Decay(1.0, 0.5),
+            "average_step_size": Decay(0.03, 1.0, 100.0),
+            "level_ratio": 0.01,
+            "target_step_size": None,
+            "target_lag": 80.0,
+            "step_size": Decay(5e-4, 0.5, 5_000.0),
+            "large_network_ratio": 0.2,
+            "grid_network_ratio": 2.5,
+            "gradient_clip": 10.0,
+            "greedy_network": "online",
+            "return_steps": 3,
+            "hidden": (256, 256),
+            "batch_size": 64,
+            "learning_starts": 1_000,
+            "epsilon": 0.02,
+            "epsilon_steps": 10_000,
+            "longest_repeat": 64,
+            "inputs": "standardized",
+            "precision": "auto",
+            "forecast": True,
+        },
+        "changing": {
+            "step_size": Decay(2e-4, 0.0),
+            "reward_step_size": Decay(0.005, 0.0),
+            "average_step_size": Decay(0.001, 0.0),
+        },
+    }
     takes_risk_level: ClassVar[bool] = True
     rule: str = "d3"
     """What a minibatch does to the estimates: "differential" (Alg. 13), "d2" (Alg. 6) or "d3" (Alg. 10)."""
@@ -47,11 +80,12 @@ class DeepQConfig(ApproximateConfig):
     replay_capacity: int = 100_000
     """The number of transitions that the replay keeps: the most recent ones."""
     learning_starts: int = 100
-    """The number of transitions in the replay before the first update."""
+    """The number of transitions in the replay before the first update; by default at most replay_capacity."""
     update_every: int = 4
     """The number of steps from one update to the next."""
     return_steps: int = 1
-    """The number of steps whose rewards are summed before the bootstrap; 1 is the paper."""
+    """The number of steps whose rewards are summed before the bootstrap; 1 is the paper. It is 1 with a horizon, with several
+    heads, and where θ does not follow the stream."""
     greedy_network: Literal["rule", "online", "target"] = "rule"
     """The network that picks the best action of the bootstrap: as the listing of the rule says, the online network for all
     rules (double Q-learning), or the target network."""
@@ -77,7 +111,7 @@ class DeepQConfig(ApproximateConfig):
     risk_heads: int = 1
     """With a risk_level below 1: K, the number of heads of the network, each with its own guess of the reward below which a step is
     bad; the agent acts by the best. With 1 the guess comes from θ: cheaper, but the policy may be one that only suits its own
-    guess."""
+    guess. Where a risk_level is named, and neither the rule nor the heads are, the presets have 15 heads and rule="d2"."""
     inputs: Literal["given", "standardized"] = "given"
     """How a network reads vectors: as they are, or minus their running mean and divided by their running spread. Images and
     discrete observations are read as they are."""

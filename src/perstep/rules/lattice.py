@@ -120,7 +120,7 @@ class Algorithm:
 
 
 DISCOUNTED = {"preset": "paper", "discount": 0.99, "centered": False, "termination": "mask"}
-"""The usual discounted algorithms: no average is subtracted, and the value after the end of an episode is 0."""
+"""The discounted algorithms of the field: no average is subtracted, and the value after the end of an episode is 0."""
 CENTERED = {"preset": "paper", "discount": 0.99, "centered": True}
 """Reward centering: the average is subtracted, and the values are still discounted."""
 

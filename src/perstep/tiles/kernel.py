@@ -37,7 +37,6 @@ from perstep.rules.transition import (
     Workspace,
     any_rule,
     look_at,
-    lost_at_end,
     nothing_follows,
     steps_now,
     track_beside,
@@ -199,7 +198,7 @@ def careful_reward_on_tiles(
     ended: bool,
 ) -> float:  # fmt: skip
     """As risk.careful_reward."""
-    look_at(scale, risk.rewards, reward, ended, 0.0, False)
+    look_at(rule, scale, risk.rewards, reward, ended, np.inf, False)
     steps = steps_on_tiles(rule, scale, schedule, average, risk.rewards.units, clock, True)
     if average is not None:
         steps = beside(rule, risk.rewards, reward, steps)
@@ -421,7 +420,7 @@ def actor_critic(
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
     look_ahead(ACTOR_CRITIC, weights, tiling, room, next_point)
     bootstrap = nothing_follows(rule, rewards, work) if masked else room.numbers[0]
-    look_at(scale, rewards, reward, masked, lost_at_end(rule, rewards, work), False)
+    look_at(rule, scale, rewards, reward, masked, work.lost_divisor, False)
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, True)
     delta = apply_on_tiles(rule, average, rewards, reward, bootstrap, weights.numbers[0], steps, work)
     move_values(rule, weights, traces, work.pull, 0, steps.value, delta)
@@ -466,7 +465,7 @@ def tile_q(
     if kind == EXPECTED and not masked:
         work.ahead[0] = epsilon_greedy_mean(room.scores, epsilon)
         bootstrap = work.ahead
-    look_at(scale, rewards, reward, masked, lost_at_end(rule, rewards, work), False)
+    look_at(rule, scale, rewards, reward, masked, work.lost_divisor, False)
     follows = average is not None and action == greedy(weights.scores)
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, follows)
     if traces is not None and kind == GREEDY and here[action] < here[greedy(here)]:
