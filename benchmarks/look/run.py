@@ -64,10 +64,8 @@ AGENTS: dict[str, dict[str, Learner]] = {
         for rule in ("d3", "d2", "differential")
     },
     "settings": {
-        f"DeepQ d3, {name}={value:g}": Learner(
-            perstep.DeepQ, "d3", 60_000, ("two-loops-300", "wearing-machine"), {name: value}
-        )
-        for name, values in (("level_ratio", (0.01, 0.0, 0.001, 0.1, 1.0)), ("target_lag", (20.0, 320.0, 800.0)))
+        f"DeepQ d3, {name}={value:g}": Learner(perstep.DeepQ, "d3", 40_000, ("two-loops-300",), {name: value})
+        for name, values in (("level_ratio", (0.01, 0.0, 0.1, 1.0)), ("target_lag", (800.0, 20.0)))
         for value in values
     },
 }
