@@ -1,7 +1,7 @@
 """Agents with their defaults in worlds where the look must be long: what the greedy policy earns, and what R̄ says. "settings":
 networks with one setting that is another.
 
-python benchmarks/look/run.py [--agents tiles networks settings] [--seeds 10] [--worlds two-loops-30 …] [--only "TileQ d2" …] [--show]
+python benchmarks/look/run.py [--agents tiles networks settings] [--seeds 10] [--worlds two-loops-30 …] [--only "TileQ d2"] [--show]
 
 It resumes: no run is made twice.
 """
