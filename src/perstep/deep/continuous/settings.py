@@ -60,6 +60,11 @@ class SoftActorCriticConfig(NetworkConfig):
             raise ValueError(
                 f"The average here follows the rewards and needs no offset: leave out offset_ratio={self.offset_ratio:g}."
             )
+        if self.rule_row.average_is_read_from_values and not self.level_share:
+            raise ValueError(
+                f"With rule={self.rule!r} level_ratio times the mean value is all that is subtracted. Use a level_ratio above 0 and "
+                f"termination='continue', got {self.level_ratio:g} and {self.termination!r}."
+            )
         choice("normalization", self.normalization, ("none", "layer"))
         choice("precision", self.precision, ("highest", "high", "medium"))
 
