@@ -63,7 +63,7 @@ class Boxed(gymnasium.Env):
 
 @pytest.mark.parametrize("rule", ["d2", "rvi", "d3"])
 def test_linear_quadratic_control_is_learnt(rule):
-    """One dimension, small networks: not far from the exact optimum, of which uniformly random actions cost thirty times as much."""
+    """One dimension, small networks: near the exact optimum, where uniformly random actions cost thirty times as much."""
     settings = {"hidden": (32, 32), "batch_size": 32, "step_size": 2e-3, "learning_starts": 300, "num_quantiles": 11}
     env = LinearQuadraticEnv(dimensions=1)
     agent = perstep.SoftActorCritic(env, rule=rule, threads=1, seed=1, **settings).learn(1800)

@@ -62,8 +62,8 @@ class SoftActorCriticConfig(NetworkConfig):
             )
         if self.rule_row.average_is_read_from_values and not self.level_share:
             raise ValueError(
-                f"With rule={self.rule!r} level_ratio times the mean value is all that is subtracted. Use a level_ratio above 0 and "
-                f"termination='continue', got {self.level_ratio:g} and {self.termination!r}."
+                f"With rule={self.rule!r} level_ratio times the mean value is all that is subtracted. Use a level_ratio above 0 "
+                f"and termination='continue', got {self.level_ratio:g} and {self.termination!r}."
             )
         choice("normalization", self.normalization, ("none", "layer"))
         choice("precision", self.precision, ("highest", "high", "medium"))
