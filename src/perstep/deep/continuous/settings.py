@@ -20,7 +20,12 @@ class SoftActorCriticConfig(NetworkConfig):
     """Settings of SoftActorCritic."""
 
     presets: ClassVar[Presets] = {
-        "steady": {"initial_temperature": 0.02, "normalization": "layer", "precision": "medium"},
+        "steady": {
+            "learning_starts": 100,
+            "initial_temperature": 0.02,
+            "normalization": "layer",
+            "precision": "medium",
+        },
     }
     rule: str = "d2"
     """What gives the average that is subtracted: "differential", "d2", "d3", "categorical" (R̄ of the rewards as they are earned)
