@@ -229,8 +229,8 @@ def surplus(average: float, reward: Floats, look: Look, steps: Steps, settings: 
 
     R̄ of the stream is what the agent earns as it behaves; the values are those of the greedy policy, which earns r̄ − R̄ more.
     Undiscounted, all values drift by this at every step that they look further. With the share κ of their level subtracted, they
-    come to rest at the level (r̄ − R̄)/κ, and R̄ + κ · level is r̄. This is differential Q-learning, whose R̄ moves by η δ while the
-    values move by δ, summed over time: R̄ − R̄_0 = η Σ (Q − Q_0) (Wan et al. 2021).
+    come to rest at the level (r̄ − R̄)/κ, and R̄ + κ · level is r̄: RVI Q-learning with f(Q) = R̄ + κ ⟨μ, Q⟩, which is differential
+    Q-learning summed over time (docs/decisions/0020-level.md).
     """
     times: Any = 1.0
     if settings.level_share:

@@ -22,7 +22,7 @@ from perstep.numerics.policies import (
 )
 from perstep.numerics.quantiles import mean
 from perstep.numerics.randomness import Generator, draw
-from perstep.numerics.scale import SEEN, Scale, return_unit
+from perstep.numerics.scale import SEEN, Scale, return_unit, see_error, unexplained_unit
 from perstep.numerics.schedules import step_size
 from perstep.rules.risk import Risk, careful_reward
 from perstep.rules.transition import (
@@ -50,7 +50,7 @@ Indices = NDArray[np.int64]
 
 ACTOR_CRITIC, TILE_Q = 0, 1
 
-LARGEST_ERROR = 1.0  # of a δ that moves the policy, in units of return
+LARGEST_ERROR = 1.0  # that moves the policy, in units of what values do not explain of returns
 FIRST_BONUS = 10.0  # while all returns seen were equal
 UNSEEN_STEP = 0.5  # divided by the number of tilings
 UNSEEN_DISCOUNT = 0.96  # how far ahead the unseen counts
@@ -307,6 +307,16 @@ def in_units(number: float, units: Floats) -> float:
 
 
 @inlined
+def in_unexplained_units(delta: float, bonus: float, units: Floats) -> float:
+    """δ and what a bonus in units of return adds to it, in units of what values do not explain of returns. In those of return,
+    rewards that are far larger than all others would make small what the policy has to learn, long after values explain them."""
+    unit = unexplained_unit(units)
+    if unit == 0.0 or return_unit(units) == 0.0:  # nothing to learn from, but the bonus
+        return bonus
+    return (delta + bonus * return_unit(units)) / unit
+
+
+@inlined
 def bonus_now(optimism: Optimism, rewards: RewardEstimate) -> float:
     """The bonus where nothing was seen, in units of return: it falls with time. While all returns seen were equal there is nothing
     else to go by."""
@@ -426,9 +436,11 @@ def actor_critic(
     move_values(rule, weights, traces, work.pull, 0, steps.value, delta)
     error = delta
     if scale is not None:
-        error = in_units(delta, rewards.units)
+        see_error(rewards.units, delta)
+        by_bonus = 0.0  # what the bonus adds to δ, in units of return
         if optimism is not None:
-            error += bonus_now(optimism, rewards) * lower_bonus(optimism, weights.active, room.next_active, 0, 0)
+            by_bonus = bonus_now(optimism, rewards) * lower_bonus(optimism, weights.active, room.next_active, 0, 0)
+        error = in_unexplained_units(delta, by_bonus, rewards.units)
         error = min(max(error, -LARGEST_ERROR), LARGEST_ERROR)
     change = policy_ratio * steps.value * error
     chances = room.chances
