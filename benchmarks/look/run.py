@@ -1,6 +1,9 @@
-"""Agents with their defaults in worlds where the look must be long: what the greedy policy earns, and what R̄ says.
+"""Agents with their defaults in worlds where the look must be long: what the greedy policy earns, and what R̄ says. "settings":
+networks with one setting that is another.
 
-python benchmarks/look/run.py [--agents tiles networks] [--seeds 10] [--worlds two-loops-30 …] [--only "TileQ d2" …] [--show]
+python benchmarks/look/run.py [--agents tiles networks settings] [--seeds 10] [--worlds two-loops-30 …] [--only "TileQ d2"] [--show]
+
+It resumes: no run is made twice.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,12 +36,13 @@ class LookWorld(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """An agent with its defaults, and its steps of learning."""
+    """An agent, its steps of learning, and where it is measured."""
 
     agent: Callable[..., Any]
     rule: str
     steps: int
     worlds: tuple[str, ...]
+    settings: Mapping[str, Any] = {}  # that are not the defaults
 
 
 WORLDS = {
@@ -53,14 +57,26 @@ AGENTS: dict[str, dict[str, Learner]] = {
         for agent, steps in ((perstep.TileQ, 100_000), (perstep.ActorCritic, 300_000))
         for rule in RULES
     },
-    "networks": {},
+    "networks": {
+        f"DeepQ {rule}": Learner(
+            perstep.DeepQ, rule, 100_000, tuple(world for world in WORLDS if world != "two-loops-1000")
+        )
+        for rule in ("d3", "d2", "differential")
+    },
+    "settings": {
+        f"DeepQ d3, {name}={value:g}": Learner(perstep.DeepQ, "d3", 40_000, ("two-loops-300",), {name: value})
+        for name, values in (("level_ratio", (0.01, 0.0, 0.1, 1.0)), ("target_lag", (800.0, 20.0)))
+        for value in values
+    },
 }
 
 
 def measure(learner: Learner, world: LookWorld, seed: int) -> dict[str, Any]:
     """One run: the greedy policy from the start of the world, and what was earned and said at the end of learning."""
     begin = time.monotonic()
-    agent = learner.agent(world.make(), rule=learner.rule, seed=seed).learn(learner.steps, progress=False)
+    agent = learner.agent(world.make(), rule=learner.rule, seed=seed, **learner.settings).learn(
+        learner.steps, progress=False
+    )
     return {
         "steps": learner.steps,
         "optimum": world.optimum,

@@ -86,6 +86,8 @@ def test_train_help_names_every_algorithm(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("name", perstep.ALGORITHMS)
 def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = help_of(capsys, "train", name)
+    assert "None}" not in out
+    assert "(default: )" not in out
     settings = {field.name for field in dataclasses.fields(perstep.ALGORITHMS[name].config)} - {"rule"}
     flags = set(re.findall(r"--[a-z.-]+", out))
     flags |= {flag.replace("--no-", "--") for flag in flags}  # a switch that is on by default

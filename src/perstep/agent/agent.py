@@ -10,22 +10,21 @@ import os
 import threading
 import time
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.agent import saving
-from perstep.agent.arrays import Limits, check_limits, check_masses, fill, finite_numbers, put
+from perstep.agent.arrays import check_masses, fill, finite_numbers, put
 from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agent.card import card
 from perstep.agent.checks import Finding, FindingWarning, findings
 from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
+from perstep.agent.family import Family
 from perstep.agent.life import LONGEST, Life
 from perstep.display.progress import Bar
 from perstep.distributions.distribution import Distribution
@@ -40,7 +39,7 @@ from perstep.inputs.checks import count, whole
 from perstep.inputs.synonyms import instead_of
 from perstep.mdp.env import FiniteMDPEnv
 from perstep.mdp.mdp import FiniteMDP
-from perstep.numerics.randomness import Generator, make_generator
+from perstep.numerics.randomness import make_generator
 from perstep.rules import transition
 from perstep.rules.masses import MOST_DOUBLINGS, is_outgrown
 from perstep.rules.masses import atoms as atoms_of_masses
@@ -96,13 +95,8 @@ class AgentHooks:
         note_end(self._agent._life.record, episode_return)
 
 
-class Agent(ABC):
+class Agent(Family):
     """An agent in its world: learn, look, save, resume."""
-
-    Config: ClassVar[Any]  # the class of its settings
-    _hooks: Any  # the AgentHooks of its learner
-    _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
-    _has_loop_for_mdps: ClassVar[bool] = False  # compiled; without one a finite MDP is a Gymnasium environment to it
 
     def __new__(cls, *given: Any, **settings: Any) -> Self:
         """Refuse what is given by position, as elsewhere, before Python does so without a hint."""
@@ -440,33 +434,9 @@ class Agent(ABC):
             )
         return self._life.forecast(num_steps)
 
-    @abstractmethod
-    def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[Any, None]:
-        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
-
     def _advance(self, num_steps: int) -> None:
         """Learn for some steps and count them in `self.steps`: in the plain loop, unless there is a compiled one."""
         self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
-
-    @abstractmethod
-    def _follow(
-        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
-    ) -> Evaluation | None:
-        """Follow the policy in a compiled world; None where the world is not compiled. `kept`: room for rewards."""
-
-    @abstractmethod
-    def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
-        """A function from an observation to an action."""
-
-    def _acting(self) -> AbstractContextManager[None]:
-        """The context in which `_chooser`'s function is to be called."""
-        return nullcontext()
-
-    @abstractmethod
-    def _spaces(self) -> dict[str, Any]:
-        """What a file must say about the spaces of the world, so that the agent can answer without the world."""
 
     def _described_spaces(self) -> dict[str, Any]:
         """`_spaces`, and how observations become vectors."""
@@ -479,59 +449,6 @@ class Agent(ABC):
         return Snapshot(
             self.steps, self.average_reward, self.reward_quantiles, values[0].copy() if values else np.zeros(0)
         )
-
-    @abstractmethod
-    def _arrays(self) -> storage.Arrays:
-        """What the agent has learnt beyond θ, by name: views of its memory, which a file is written from and read into."""
-
-    def _limits(self) -> dict[str, Limits]:
-        """What the numbers in these arrays may be, by name (or by how names begin, with a dot at the end)."""
-        return {}
-
-    def _take_over(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        """Take what was learnt from a file."""
-        for name, array in (own := self._arrays()).items():
-            put(name, array, arrays)
-        check_limits(own, self._limits())
-
-    def _check_point(self, point: Any, action: Any) -> None:  # noqa: B027 (an agent may have nothing to check)
-        """Refuse a point and an action from a file that compiled code would use as indices out of range."""
-
-    @classmethod
-    @abstractmethod
-    def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
-        """Refuse a file whose settings claim more memory than its arrays hold, before memory is allocated for it."""
-
-    @classmethod
-    def _given(cls, arrays: storage.Arrays) -> tuple[Any, ...]:
-        """What the constructor needs beside the world and the settings, from a file."""
-        return ()
-
-    @classmethod  # noqa: B027 (an agent may have nothing to check)
-    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:
-        """Refuse a world made from a file that is not what the file says about its spaces."""
-
-    @classmethod
-    def _settings_from(cls, config: Any, about: dict[str, Any]) -> dict[str, Any]:
-        """The settings with which a saved agent is made again."""
-        settings: dict[str, Any] = config.settings()
-        return settings
-
-    @classmethod
-    def _on_this_machine(cls, config: Any, own: bool) -> Any:
-        """The settings, adapted to a machine that lacks what they name. `own`: the file is a checkpoint of our own run."""
-        return config
-
-    def _values(self) -> tuple[Floats, ...]:
-        """What must stay finite, beside θ."""
-        return ()
-
-    def _level_of_values(self) -> tuple[float, float]:
-        """The mean of the values and their spread: whether they drift. NaN where nothing says so."""
-        values = self._values()
-        if not values or not values[0].size:
-            return math.nan, math.nan
-        return float(values[0].mean()), float(values[0].std())
 
     def _check_finite(self) -> None:
         """Raise an error if the estimates are no longer finite."""

@@ -159,7 +159,10 @@ def _saved_sizes(about: dict[str, Any], arrays: storage.Arrays) -> str:
 def sizes_in_words(spaces: Any) -> str:
     """The sizes that an agent's description of its spaces gives, such as "16 states and 4 actions"; empty if it gives none."""
     try:
-        actions = f"{math.prod(spaces['actions']['sizes'])} actions"
+        moves = spaces["actions"]
+        actions = (
+            f"{math.prod(moves['sizes'])} actions" if "sizes" in moves else f"actions of shape {tuple(moves['shape'])}"
+        )
         if "states" in spaces:
             return f"{math.prod(spaces['states']['sizes'])} states and {actions}"
         seen = spaces.get("observations", spaces)

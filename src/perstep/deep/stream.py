@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perstep.deep.settings import DeepQConfig
+from perstep.deep.settings import NetworkConfig
 from perstep.numerics.compiled import compiled
 from perstep.numerics.scale import Scale, reward_unit
 from perstep.numerics.schedules import as_decay, step_size
@@ -36,9 +36,9 @@ class Stream(NamedTuple):
     lost_divisor: float  # what an end takes from a return is R̄ divided by it
 
     @classmethod
-    def of(cls, config: DeepQConfig) -> Stream:
+    def of(cls, config: NetworkConfig) -> Stream:
         """From the settings of an agent."""
-        schedule = config.schedule() if config.reward_tracking == "stream" else None
+        schedule = config.schedule() if config.from_stream else None
         average = None
         if config.average_step_size is not None:
             step = as_decay(config.average_step_size)

@@ -111,7 +111,7 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
             "gymnasium.make('GymV21Environment-v0', env=world)."
         )
         if isinstance(env, gymnasium.vector.VectorEnv):
-            hint = " Vector environments are for perstep.DeepQ; give this agent one environment."
+            hint = " Vector environments are for perstep.DeepQ and perstep.SoftActorCritic; give this agent one environment."
         if isinstance(env, type):
             hint = f" Give an object of the class: {env.__name__}()."
         raise TypeError(
@@ -225,7 +225,8 @@ def _where(world: GymnasiumWorld | None) -> dict[str, Any]:
     if world is None or state is None:
         return {}
     point = world.point.tolist() if isinstance(world.point, np.ndarray) else world.point
-    return {"state": state, "point": point, "action": world.action, "episode_return": world.episode_return}
+    action = world.action.tolist() if isinstance(world.action, np.ndarray) else world.action
+    return {"state": state, "point": point, "action": action, "episode_return": world.episode_return}
 
 
 NOT_OF_THE_WORLD = ("render_mode", "num_envs", "vectorization_mode", "vector_kwargs")  # arguments of gymnasium alone

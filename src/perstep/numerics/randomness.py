@@ -82,6 +82,13 @@ def normal(generator: Generator) -> float:
 
 
 @compiled
+def normals(generator: Generator, numbers: NDArray[np.float64]) -> None:
+    """Fill an array (k,) with standard normal numbers."""
+    for i in range(numbers.shape[0]):
+        numbers[i] = normal(generator)
+
+
+@compiled
 def draw(chances: NDArray[np.float64], generator: Generator) -> int:
     """An index with these probabilities."""
     point = uniform(generator)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from perstep.inputs.errors import unknown
 from perstep.numerics.compiled import compiled, inlined
+from perstep.numerics.schedules import is_finite
 
 Floats = NDArray[np.float64]
 
@@ -159,11 +160,14 @@ def bounds(p: PendulumParameters) -> tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def _check(p: PendulumParameters) -> None:
+    if not isinstance(p, PendulumParameters):
+        raise TypeError(f"parameters must be PendulumParameters or the name of one of {', '.join(TASKS)}, got {p!r}.")
     for name in ("mass", "length", "time_step", "max_velocity"):
-        if not (math.isfinite(value := getattr(p, name)) and value > 0):
-            raise ValueError(f"{name} must be a positive number, got {value}.")
-    if not (math.isfinite(p.gravity) and math.isfinite(p.torque)):
-        raise ValueError(f"gravity and torque must be finite, got {p.gravity} and {p.torque}.")
+        if not (is_finite(value := getattr(p, name)) and value > 0):
+            raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    for name in ("gravity", "torque", "start_angle"):
+        if not is_finite(value := getattr(p, name)):
+            raise ValueError(f"{name} must be a finite number, got {value!r}.")
     if not -math.pi <= p.start_angle <= math.pi:
         raise ValueError(f"start_angle must be in [−π, π], got {p.start_angle}.")
     if p.reward_power not in (1, 2):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from perstep.numerics.compiled import compiled, inlined
 from perstep.numerics.randomness import Generator, uniform
+from perstep.numerics.schedules import is_finite
 
 Floats = NDArray[np.float64]
 
@@ -198,7 +199,7 @@ def _check(p: PuckParameters) -> None:
     for name, value in p._asdict().items():
         if not isinstance(value, Real):
             raise TypeError(f"{name} must be a number, got {value!r}.")
-    if not (math.isfinite(p.push) and p.push > 0):
+    if not (is_finite(p.push) and p.push > 0):
         raise ValueError(f"push must be a positive number, got {p.push}.")
     if not 0 <= p.damping < 1:
         raise ValueError(f"damping must be at least 0 and below 1, got {p.damping}. It is the fraction that is kept.")
