@@ -1,7 +1,7 @@
 """Agents with their defaults in worlds where the look must be long: what the greedy policy earns, and what R̄ says. "settings":
 networks with one setting that is another.
 
-python benchmarks/look/run.py [--agents tiles networks settings] [--seeds 10] [--worlds two-loops-30 …] [--rules d2 …] [--show]
+python benchmarks/look/run.py [--agents tiles networks settings] [--seeds 10] [--worlds two-loops-30 …] [--only "TileQ d2"] [--show]
 
 It resumes: no run is made twice.
 """
@@ -94,7 +94,7 @@ def read(agents: str) -> pl.DataFrame | None:
     return pl.read_parquet(file) if file.exists() else None
 
 
-def run(agents: str, worlds: list[str], rules: list[str], seeds: int) -> None:
+def run(agents: str, worlds: list[str], only: list[str], seeds: int) -> None:
     """All runs that are not in the file yet, seed after seed; the file is published by rename after each."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     for seed in range(seeds):
@@ -104,12 +104,12 @@ def run(agents: str, worlds: list[str], rules: list[str], seeds: int) -> None:
                 key = {"world": world, "agent": name, "seed": seed}
                 if (
                     world not in learner.worlds
-                    or learner.rule not in rules
+                    or (only and name not in only)
                     or (known is not None and known.filter(**key).height)
                 ):
                     continue
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # doubts about what was learnt: they are counted here
+                    warnings.simplefilter("ignore", UserWarning)  # findings: they are counted here
                     row = pl.DataFrame([{**key, **measure(learner, WORLDS[world], seed)}])
                 unfinished = RESULTS / f"{agents}.unfinished"
                 (row if known is None else pl.concat([known, row])).write_parquet(unfinished)
@@ -153,13 +153,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", nargs="+", choices=tuple(AGENTS), default=list(AGENTS))
     parser.add_argument("--worlds", nargs="+", choices=tuple(WORLDS), default=list(WORLDS))
-    parser.add_argument("--rules", nargs="+", choices=RULES, default=list(RULES))
+    parser.add_argument("--only", nargs="+", metavar="AGENT", default=[], help="agents with their rules, as 'TileQ d2'")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--show", action="store_true", help="print what is there, and run nothing")
     arguments = parser.parse_args()
     for agents in arguments.agents:
         if not arguments.show:
-            run(agents, arguments.worlds, arguments.rules, arguments.seeds)
+            run(agents, arguments.worlds, arguments.only, arguments.seeds)
         show(agents)
 
 

@@ -250,11 +250,11 @@ def test_rewards_stop_at_an_end(rule):
     assert rewards.theta[0] == 2.5  # it moves with the stream
 
 
-def test_centered_values_with_a_stop_are_the_usual_discounted_ones():
+def test_centered_values_with_a_stop_are_the_uncentered_discounted_ones():
     """One state that ends with probability ¼: v = r + γ ¾ v. Centered: v − R̄/(1 − γ), whatever R̄ is."""
     gamma, reward, average = 0.9, 2.0, 1.3
-    usual = reward / (1 - 0.75 * gamma)
-    centered = usual - average / (1 - gamma)
+    uncentered = reward / (1 - 0.75 * gamma)
+    centered = uncentered - average / (1 - gamma)
     after_end = -average / (1 - gamma)
     assert reward - average + gamma * (0.75 * centered + 0.25 * after_end) == pytest.approx(centered, rel=1e-12)
 
