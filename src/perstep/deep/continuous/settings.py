@@ -20,7 +20,12 @@ class SoftActorCriticConfig(NetworkConfig):
     """Settings of SoftActorCritic."""
 
     presets: ClassVar[Presets] = {
-        "steady": {"initial_temperature": 0.02, "normalization": "layer", "precision": "medium"},
+        "steady": {
+            "learning_starts": 100,
+            "initial_temperature": 0.02,
+            "normalization": "layer",
+            "precision": "medium",
+        },
     }
     rule: str = "d2"
     """What gives the average that is subtracted: "differential", "d2", "d3", "categorical" (R̄ of the rewards as they are earned)
@@ -59,6 +64,11 @@ class SoftActorCriticConfig(NetworkConfig):
         if self.offset_ratio:
             raise ValueError(
                 f"The average here follows the rewards and needs no offset: leave out offset_ratio={self.offset_ratio:g}."
+            )
+        if self.rule_row.average_is_read_from_values and not self.level_share:
+            raise ValueError(
+                f"With rule={self.rule!r} level_ratio times the mean value is all that is subtracted. Use a level_ratio above 0 "
+                f"and termination='continue', got {self.level_ratio:g} and {self.termination!r}."
             )
         choice("normalization", self.normalization, ("none", "layer"))
         choice("precision", self.precision, ("highest", "high", "medium"))
