@@ -27,7 +27,7 @@ IN_PLACE_OF = {
     "offset_ratio": {"average_step_size"},
     "scale_free": {"optimism"},
     "trace_decay": {"step_size", "policy_ratio"},
-    "rule": {"trace_decay", "step_size"},
+    "rule": {"trace_decay", "step_size", "horizon"},
     "risk_level": {"rule", "return_steps", "risk_heads"},
     "horizon": {"return_steps"},
     "reward_tracking": {"return_steps"},
@@ -38,6 +38,7 @@ IN_PLACE_OF = {
 """Setting → the preset's values that it takes the place of, or that would contradict it. The help of one of the two says so."""
 OTHER_VALUES = (0.0, 0.5, 1.0, 2.0, 0, 1, 3, 100, None, True, False, perstep.Decay(0.5, 0.3))
 CASES = [(name, preset) for name in WORLDS for preset in presets.PRESETS]
+SETTINGS = [(name, preset) for name in (*WORLDS, "SoftActorCritic", "Planner") for preset in presets.PRESETS]
 
 
 def shown(name, preset):
@@ -69,7 +70,7 @@ def test_help_shows_the_default_preset(name):
         assert parameters[setting].default == value
 
 
-@pytest.mark.parametrize(("name", "preset"), CASES)
+@pytest.mark.parametrize(("name", "preset"), SETTINGS)
 def test_the_value_that_is_shown_is_the_value(name, preset):
     config = getattr(perstep, name).Config
     plain = config.of({"preset": preset})
@@ -78,7 +79,7 @@ def test_the_value_that_is_shown_is_the_value(name, preset):
         assert config.of({"preset": preset, setting: value}) == plain, setting
 
 
-@pytest.mark.parametrize(("name", "preset"), CASES)
+@pytest.mark.parametrize(("name", "preset"), SETTINGS)
 def test_a_setting_changes_no_other_one_but_what_it_stands_for(name, preset):
     config = getattr(perstep, name).Config
     plain, hints = config.of({"preset": preset}).settings(), typing.get_type_hints(config)

@@ -104,17 +104,9 @@ def learn(learnt: Learnt, state: Whole, action: Whole, reward: float, next_state
 
 @compiled
 def live(
-    world: FiniteWorld,
-    learnt: Learnt,
-    record: Record,
-    rewards: RewardEstimate,
-    memory: float,
-    level: float,
-    generator: Generator,
-    place: Integers,
-    clock: int,
-    num_steps: int,
-) -> int:
+    world: FiniteWorld, learnt: Learnt, record: Record, rewards: RewardEstimate, memory: float, level: float,
+    generator: Generator, place: Integers, clock: int, num_steps: int,
+) -> int:  # fmt: skip
     """Live in a finite MDP; `place` (1,) moves along. Returns the number of steps, fewer where the counts lack room."""
     state = place[0]
     for t in range(clock, clock + num_steps):
@@ -133,19 +125,9 @@ def live(
 
 @compiled
 def learn_then_act(
-    learnt: Learnt,
-    record: Record,
-    rewards: RewardEstimate,
-    memory: float,
-    level: float,
-    generator: Generator,
-    clock: int,
-    state: Whole,
-    action: Whole,
-    reward: float,
-    next_state: Whole,
-    resume: Whole,
-) -> np.int64:
+    learnt: Learnt, record: Record, rewards: RewardEstimate, memory: float, level: float, generator: Generator, clock: int,
+    state: Whole, action: Whole, reward: float, next_state: Whole, resume: Whole,
+) -> np.int64:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action."""
     learn(learnt, state, action, reward, next_state, clock)
     rewards.theta[0] += (reward - rewards.theta[0]) / (clock + 1.0)
