@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-from perstep.inputs.errors import unknown
+from perstep.inputs.errors import UnknownName, unknown
 from perstep.inputs.synonyms import class_hint
 from perstep.rules.settings import AgentConfig
 from perstep.rules.transition import RULES, Rule
@@ -186,5 +186,7 @@ ALGORITHMS = {row.name: row for row in (*_cells(), *CORNERS, PLANNER)}
 def algorithm(name: str) -> Algorithm:
     """The algorithm with this name."""
     if not isinstance(name, str) or name not in ALGORITHMS:
-        raise unknown("algorithm", name, ALGORITHMS, hint=class_hint(str(name)) or "`perstep list` shows them.")
+        if hint := class_hint(str(name)):
+            raise UnknownName(f"There is no algorithm {name!r}. {hint}")
+        raise unknown("algorithm", name, ALGORITHMS, hint="`perstep list` shows them.")
     return ALGORITHMS[name]
