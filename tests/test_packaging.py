@@ -94,7 +94,9 @@ def test_the_declared_dependencies_are_those_imported(built: Path) -> None:
     for name, text in code.items():
         for module in {top for node in ast.walk(ast.parse(text)) for top in _imported(node)} - sys.stdlib_module_names:
             distributions = {each.lower().replace("_", "-") for each in provided.get(module, [module])}
-            assert module in NAMED_WHEN_MISSING or distributions & declared, f"{name} imports {module}, which is not declared."
+            assert module in NAMED_WHEN_MISSING or distributions & declared, (
+                f"{name} imports {module}, which is not declared."
+            )
 
 
 def _imported(node: ast.AST) -> list[str]:
