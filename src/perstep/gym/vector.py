@@ -168,8 +168,8 @@ class VectorWorld:
             observations, given, terminated, truncated, info = self.env.step(self._actions.points(actions))
         except (EOFError, BrokenPipeError, ConnectionError) as error:  # of the pipe to the process of an environment
             raise RuntimeError(
-                f"The process of one of the {actions.size} environments ended at step {moment}, by an error of its world or for lack "
-                "of memory. The agent is as it was before this step; make the vector environment anew to go on learning."
+                f"The process of one of the {actions.size} environments ended at step {moment}, by an error of its world or for "
+                "lack of memory. The agent is as it was before this step; make the vector environment anew to go on learning."
             ) from error
         points = np.array(read(observations))  # a copy: environments may write the next step to the same memory
         rewards = [finite(reward, moment) for reward in given]
