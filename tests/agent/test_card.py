@@ -74,3 +74,14 @@ def test_the_card_says_when_a_world_must_be_given():
     assert "env=your_world" in perstep.ActorCritic(followed, seed=0).learn(100).card()
     assert "env=your_world" not in perstep.ActorCritic("MountainCar-v0", seed=0).learn(100).card()
     assert "env=your_world" not in perstep.QLearning("perstep/TwoLoop-v0", seed=0).learn(100).card()
+
+
+def test_a_name_of_the_user_is_text_and_nothing_more():
+    name = "<script>x()</script> | [a](javascript:y) `\n# Head\n![i](http://z)"
+    world = perstep.FiniteMDP([[[1.0]]], [[1.0]], name=name)
+    text = perstep.QLearning(world, rule="d2", num_quantiles=4).card()
+    title = text.splitlines()[0]
+    assert title.startswith(
+        r"# d2-q in &lt;script&gt;x()&lt;/script&gt; \| \[a\](javascript:y) \` \# Head \!\[i\](http://z) (1 state"
+    )
+    assert not any(mark in text for mark in ("<script", "\n# Head", "![i]"))

@@ -17,6 +17,7 @@ from perstep.rules.lattice import ALGORITHMS, Algorithm
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 WORST = 0.1  # the share of the worst steps
+SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", **{mark: f"\\{mark}" for mark in "\\`*[]|#!~$"}})
 NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
 
 
@@ -29,9 +30,9 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
     _, world = describe(agent._opened, agent._world, agent._described_spaces())
     given = "" if world["kind"] == "mdp" or "kwargs" in world else ", env=your_world"
     parts = [
-        f"# {name} in {agent._world_name}",
+        f"# {name} in {_plain(agent._world_name)}",
         f"A `perstep.{type(agent).__name__}`{rule}{source}, after {agent.steps:,} steps of learning. "
-        f"World: {agent._world_name}. Preset: `{agent.config.preset}`.",
+        f"World: {_plain(agent._world_name)}. Preset: `{agent.config.preset}`.",
         *([sentence] if agent.ends and (sentence := objective_sentence(agent)) else []),
         _settings(agent),
         "## What it earned",
@@ -67,8 +68,18 @@ def _settings(agent: Any) -> str:
     if not other:
         return "All settings are those of the preset."
     return "\n".join(
-        ["| setting | value |", "|---|---|", *(f"| `{name}` | `{value}` |" for name, value in other.items())]
+        ["| setting | value |", "|---|---|", *(f"| `{name}` | `{_code(value)}` |" for name, value in other.items())]
     )
+
+
+def _plain(text: str) -> str:
+    """A text of the user in one line of Markdown, as the characters that it has: no heading, link, picture or HTML of its own."""
+    return " ".join(str(text).split()).translate(SPECIAL)
+
+
+def _code(value: Any) -> str:
+    """A value between backticks in a table."""
+    return " ".join(str(value).split()).replace("`", "'").replace("|", r"\|")
 
 
 def _earned(agent: Any) -> list[str]:
