@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.distributions.block_sums import FEWEST, block_sums_of, expected_sum, sums_of
-from perstep.distributions.distribution import Distribution
+from perstep.distributions.distribution import Batches, Distribution
 from perstep.distributions.forecast import Forecast
-from perstep.distributions.history import effective_number
 from perstep.inputs.checks import count
 
 Floats = NDArray[np.float64]
 
+BATCHES = 32  # from whose means the standard errors come
 SEEN_STEPS = 100  # longer sums are taken as normal
 SEEN_SUMS = 10_000  # of a forecast, at most
 
@@ -76,9 +77,10 @@ class Evaluation:
 
 
 def distribution_in_order(rewards: Floats) -> Distribution:
-    """The distribution of the rewards of a run, which are correlated, in their order."""
-    effective = effective_number(rewards.size, float(rewards.var()), rewards, 1)
-    return Distribution.from_samples(rewards, effective)
+    """The distribution of the rewards of a run in their order."""
+    size = rewards.size
+    batch = np.arange(size) * min(BATCHES, math.isqrt(size)) // size
+    return Distribution.from_batches(Batches(rewards, np.ones(size, np.int64), batch))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 One class represents learned quantiles (atoms of equal weight at θ), samples (an atom for each value) and the exact distribution of
 a known world. Each is a mixture of normal distributions that are capped from above. An atom is a normal with standard deviation 0.
-A distribution of samples knows their number. So it has standard errors, and it warns where a tail has too few samples.
+A distribution of samples knows their number. So it has standard errors, and it warns where a tail has too few samples. Samples in
+the order of time are kept in batches, from which the errors come: rewards that follow each other are alike, and a policy that is
+still changing earns something else in each batch.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,11 +36,53 @@ LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth
 BLOCK = 1 << 20  # entries of a (points × components) table in memory at once
 FEW_ATOMS = 40  # up to this number of distinct rewards, each is drawn as a line of its own
 WORST = 0.05  # the share of the steps that is drawn as the bad ones
+FEWEST_BATCHES = 4  # below which there is no standard error
 FEWEST_IN_TAIL = 10  # independent samples in a tail, below which its mean and its quantile are not to be trusted
 
 
 class ThinTail(UserWarning):
     """A quantile or CVaR of a tail that has too few samples."""
+
+
+class Batches(NamedTuple):
+    """Samples as they were counted, batch by batch in the order of time."""
+
+    values: Floats
+    counts: NDArray[np.int64]
+    batch: NDArray[np.int64]  # the batch of each, the oldest is 0
+
+    def steps(self) -> Floats:
+        """The number of samples of each batch."""
+        return np.bincount(self.batch, self.counts).astype(np.float64)
+
+    def means(self, of_values: Floats) -> Floats:
+        """The mean over each batch of a function, given at the values."""
+        return np.asarray(np.bincount(self.batch, self.counts * of_values) / self.steps())
+
+    def sampling_variance(self, of_values: Floats) -> float:
+        """The variance of the mean over all batches, as their means differ; at least that of independent samples."""
+        means, steps = self.means(of_values), self.steps()
+        shares, total = steps / steps.sum(), float(steps.sum())
+        mean = float(shares @ means)
+        alone = float((self.counts / total) @ (of_values - mean) ** 2) / total
+        if means.size < FEWEST_BATCHES:
+            return alone
+        return max(alone, means.size / (means.size - 1.0) * float(shares**2 @ (means - mean) ** 2))
+
+    def error(self, of_values: Floats) -> float:
+        """The standard error of the mean of a function as what it is now; NaN with too few batches to tell.
+
+        To the variance of the mean comes the square by which the later half of the batches differs from the earlier half beyond
+        what that variance explains: where the mean moves by D in all, the halves differ by D/2, and so do its end and the mean.
+        """
+        means, steps = self.means(of_values), self.steps()
+        if means.size < FEWEST_BATCHES:
+            return math.nan
+        variance, half = self.sampling_variance(of_values), means.size // 2
+        earlier, later = (np.average(means[part], weights=steps[part]) for part in (slice(half), slice(half, None)))
+        share = float(steps[:half].sum() / steps.sum())
+        moved = (later - earlier) ** 2 - variance / (share * (1.0 - share))
+        return math.sqrt(variance + max(0.0, float(moved)))
 
 
 @final
@@ -63,6 +107,8 @@ class Distribution:
     """The number of independent samples that these are worth: rewards of consecutive steps are correlated. None as above."""
     source: str = ""
     """Where it comes from, in a few words."""
+    batches: Batches | None = None
+    """The samples in the order of time, if they are known in it; standard errors then come from them."""
 
     def __init__(
         self,
@@ -74,6 +120,7 @@ class Distribution:
         num_samples: int | None = None,
         effective_samples: float | None = None,
         source: str = "",
+        batches: Batches | None = None,
     ) -> None:
         effective_samples = _checked_samples(num_samples, effective_samples)
         weights, means, sds, cap = _checked(weights, means, sds, cap)
@@ -85,6 +132,7 @@ class Distribution:
         for name, number in (("cap", cap), ("num_samples", num_samples), ("effective_samples", effective_samples)):
             object.__setattr__(self, name, number)
         object.__setattr__(self, "source", source)
+        object.__setattr__(self, "batches", batches)
 
     @classmethod
     def from_quantiles(cls, theta: ArrayLike) -> Distribution:
@@ -109,6 +157,18 @@ class Distribution:
         return cls(
             counts / max(total, 1), values, num_samples=total, effective_samples=effective_samples, source=source
         )
+
+    @classmethod
+    def from_batches(cls, batches: Batches, *, source: str = "") -> Distribution:
+        """The empirical distribution of samples that were counted in the order of time."""
+        values, place = np.unique(batches.values, return_inverse=True)
+        counts = np.bincount(place, batches.counts)
+        total = int(batches.counts.sum())
+        weights = counts / max(total, 1)
+        spread = float(weights @ (values - weights @ values) ** 2) / max(total, 1)
+        variance = batches.sampling_variance(batches.values)
+        effective = min(total * spread / variance, total) if variance > 0.0 else total
+        return cls(weights, values, num_samples=total, effective_samples=effective, source=source, batches=batches)
 
     @property
     def num_components(self) -> int:
@@ -162,7 +222,9 @@ class Distribution:
 
     @property
     def mean_error(self) -> float:
-        """The standard error of the mean; 0 if the distribution is exact."""
+        """The standard error of the mean; 0 if the distribution is exact, NaN if too few samples tell it."""
+        if self.batches is not None:
+            return self.batches.error(self.batches.values)
         return 0.0 if self.effective_samples is None else self.std / math.sqrt(self.effective_samples)
 
     @overload
@@ -175,33 +237,34 @@ class Distribution:
         asked = _probabilities(p, "quantile_error", zero_allowed=True)
         if self.effective_samples is None:
             return _like(p, np.zeros_like(asked))
-        error = np.sqrt(asked * (1.0 - asked) / self.effective_samples)
+        error = self._error_of_level(self._quantiles(asked), asked)
         low, high = (
             _by_block(self._quantiles, np.clip(level, 0.0, 1.0), self._smooth[0].size)
             for level in (asked - error, asked + error)
         )
-        return _like(p, np.asarray(0.5 * (high - low)))
+        return _like(p, np.where(np.isnan(error), np.nan, 0.5 * (high - low)))
 
     @overload
     def cdf_error(self, x: float) -> float: ...
     @overload
     def cdf_error(self, x: Sequence[float] | Floats) -> Floats: ...
     def cdf_error(self, x: float | Sequence[float] | Floats) -> float | Floats:
-        """The standard error of P(X ≤ x), √(P (1 − P) / n); 0 if the distribution is exact."""
-        below = np.asarray(self.cdf(x))
-        samples = math.inf if self.effective_samples is None else self.effective_samples
-        return _like(x, np.asarray(np.sqrt(below * (1.0 - below) / samples)))
+        """The standard error of P(X ≤ x), √(P (1 − P) / n) for n independent samples; 0 if the distribution is exact."""
+        return _like(x, self._error_of_level(_numbers(x, "cdf"), np.asarray(self.cdf(x))))
 
     @overload
     def cvar_error(self, p: float) -> float: ...
     @overload
     def cvar_error(self, p: Sequence[float] | Floats) -> Floats: ...
     def cvar_error(self, p: float | Sequence[float] | Floats) -> float | Floats:
-        """The standard error of a CVaR: the standard deviation of (q − X)⁺, q the p-quantile, over p √n; 0 if the distribution is
-        exact."""
+        """The standard error of a CVaR: the standard deviation of (q − X)⁺, q the p-quantile, over p √n for n independent samples;
+        0 if the distribution is exact."""
         asked = _probabilities(p, "cvar_error", zero_allowed=False)
         if self.effective_samples is None:
             return _like(p, np.zeros_like(asked))
+        if self.batches is not None:
+            q = _by_block(self._quantiles, asked, self._smooth[0].size)
+            return _like(p, self._errors(lambda x, q: np.maximum(q - x, 0.0), q) / asked)
         spread = _by_block(self._shortfall_sds, asked, self.num_components)
         return _like(p, np.asarray(spread / (asked * math.sqrt(self.effective_samples))))
 
@@ -301,6 +364,19 @@ class Distribution:
             ThinTail,
             stacklevel=3,
         )
+
+    def _errors(self, function: Callable[[Floats, float], Floats], points: Floats) -> Floats:
+        """The standard error of the mean of a function of the samples, for each of the points that it takes."""
+        assert self.batches is not None
+        each = [self.batches.error(function(self.batches.values, float(point))) for point in np.ravel(points)]
+        return np.reshape(each, np.shape(points))
+
+    def _error_of_level(self, x: Floats, below: Floats) -> Floats:
+        """The standard error of P(X ≤ x), which is `below`."""
+        if self.batches is not None:
+            return self._errors(lambda values, point: (values <= point).astype(np.float64), x)
+        samples = math.inf if self.effective_samples is None else self.effective_samples
+        return np.asarray(np.sqrt(below * (1.0 - below) / samples))
 
     # Implementation. Atoms are sorted, so sums over atoms are look-ups. A sum over the normals is a product of a table and weights.
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 ROWS = 1024
 WINDOW, FILLED, PENDING = 0, 1, 2
 REWARDS, RETURNS, EPISODES = 0, 1, 2
-BATCHES = 32  # from whose means the correlation of the rewards is estimated
-FEWEST_BATCHES = 4
 
 
 class Record(NamedTuple):
@@ -227,22 +225,3 @@ class History:
 def mean_return(returns: NDArray[np.float64], episodes: NDArray[np.float64]) -> NDArray[np.float64]:
     """The mean return in each window; NaN if no episode ended."""
     return np.asarray(np.divide(returns, episodes, out=np.full(returns.shape, np.nan), where=episodes > 0))
-
-
-def effective_number(num_samples: int, variance: float, batch_means: NDArray[np.float64], batch_size: float) -> float:
-    """The number of independent samples whose mean would be as uncertain as that of correlated ones, by batch means; at most their
-    number. With too few batches to tell, their number."""
-    groups = min(BATCHES, int(np.sqrt(batch_means.size)))
-    if groups < FEWEST_BATCHES or variance <= 0.0:
-        return float(num_samples)
-    each = batch_means.size // groups
-    means = batch_means[batch_means.size - groups * each :].reshape(groups, each).mean(axis=1)
-    asymptotic = each * batch_size * float(means.var(ddof=1))
-    return float(num_samples) if asymptotic <= variance else max(1.0, num_samples * variance / asymptotic)
-
-
-def effective_steps(record: Record, num_steps: int, variance: float) -> float:
-    """The number of independent rewards that the last `num_steps` are worth; `variance` is that of these rewards."""
-    filled, window = int(record.cursor[FILLED]), int(record.cursor[WINDOW])
-    rows = min(filled, num_steps // window)
-    return effective_number(num_steps, variance, record.reward_rate[filled - rows : filled], window)
