@@ -108,7 +108,7 @@ def test_the_average_stays_where_it_should(rule, decay):
     agent = perstep.TileQ("CartPole-v1", rule=rule, trace_decay=decay, reset_cost=10.0, seed=0).learn(
         10_000, progress=False
     )
-    assert agent.average_reward == pytest.approx(agent.earned_reward, abs=0.05)
+    assert agent.average_reward == pytest.approx(agent.reward_distribution.mean, abs=0.05)
     assert np.abs(agent._run.weights.critic).max() < 100
 
 

@@ -172,7 +172,7 @@ def _average(agent: Agent) -> Iterator[Finding]:
     if config.rule_row.has_reward_quantiles and not config.centered:
         advice = (
             "the mean of its reward quantiles misses rare rewards, and nothing corrects it where no average is subtracted. The "
-            "values do not depend on it: read agent.earned_reward, or use rule='differential'"
+            "values do not depend on it: read agent.reward_distribution, or use rule='differential'"
         )
     elif config.rule_row.has_reward_quantiles and not (
         getattr(config, "average_step_size", None) or config.offset_ratio

@@ -44,13 +44,15 @@ class Evaluation:
 
     @property
     def average_reward_error(self) -> float:
-        """The standard error of the average reward; rewards that follow each other are not independent, and count as fewer."""
+        """The standard error of the average reward, from batches of consecutive rewards; NaN if there are too few for one."""
         return self.reward_distribution.mean_error
 
     def __str__(self) -> str:
         episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
         error = self.average_reward_error
-        return f"{self.average_reward:.5g} ± {error:.2g} per step over {self.num_steps:,} steps{episodes}"
+        known = f" ± {error:.2g}" if error == error else ""
+        few = "" if known else " (too few for a standard error)"
+        return f"{self.average_reward:.5g}{known} per step over {self.num_steps:,} steps{few}{episodes}"
 
     def forecast(self, num_steps: int) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation.

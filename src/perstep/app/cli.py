@@ -278,6 +278,7 @@ def evaluate(words: list[str]) -> int:
     from rich.console import Console
     from rich.text import Text
 
+    from perstep.agent.earned import TAILS
     from perstep.agent.files import load
     from perstep.app import run_view, training
     from perstep.app.flag_parsing import parsed
@@ -298,9 +299,9 @@ def evaluate(words: list[str]) -> int:
 
         record_video(agent, flags.video, flags.video_steps, deterministic=flags.deterministic, seed=flags.seed)
     earned = agent.evaluate(flags.steps, flags.deterministic, flags.seed)
-    tails = {*run_view.TAILS, agent.config.risk_level} - {1.0}
+    tails = {*TAILS, agent.config.risk_level} - {1.0}
     numbers = run_view.evaluation_numbers(
-        earned.average_reward, earned.reward_distribution, earned.episode_returns, sorted(tails)
+        earned.average_reward, earned.reward_distribution, earned.episode_returns, sorted(tails, reverse=True)
     )
     if flags.json:
         about = {"agent": type(agent).__name__, "rule": agent.config.rule, "steps_learnt": agent.steps}
