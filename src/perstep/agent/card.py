@@ -25,7 +25,7 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
     parts = [
         f"# {name} in {agent.world_name}",
         f"A `perstep.{type(agent).__name__}`{rule}{source}, after {agent.steps:,} steps of learning. "
-        f"World: {agent.world_name}. Preset: `{agent.config.preset}`.",
+        f"World: {f'`{agent._opened.id}`, ' if agent._opened.id else ''}{agent.world_name}. Preset: `{agent.config.preset}`.",
         *([sentence] if agent.ends and (sentence := objective_sentence(agent)) else []),
         _settings(agent),
         "## What it earned",

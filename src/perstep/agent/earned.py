@@ -54,11 +54,10 @@ def sentences(agent: Any) -> list[str]:
     found: Distribution | None = agent._life.reward_distribution
     if found is None:
         return []
-    said = []
-    low, middle, high = found.quantile(LEVELS[1]), found.quantile(0.5), found.quantile(LEVELS[-2])
+    said, rare = [], TAILS[-1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThinTail)
-        rare = TAILS[-1]
+        low, middle, high = found.quantile(LEVELS[1]), found.quantile(0.5), found.quantile(LEVELS[-2])
         worst = found.cvar(rare)
         best = (found.mean - found.cvar(1.0 - rare) * (1.0 - rare)) / rare
     if not low <= found.mean <= high:

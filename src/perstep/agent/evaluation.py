@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.agent.earned import with_interval
 from perstep.distributions.block_sums import FEWEST, block_sums_of, expected_sum, sums_of
 from perstep.distributions.distribution import Batches, Distribution
 from perstep.distributions.forecast import Forecast
@@ -50,9 +51,8 @@ class Evaluation:
     def __str__(self) -> str:
         episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
         error = self.average_reward_error
-        known = f" ± {error:.2g}" if error == error else ""
-        few = "" if known else " (too few for a standard error)"
-        return f"{self.average_reward:.5g}{known} per step over {self.num_steps:,} steps{few}{episodes}"
+        known = "95 %" if math.isfinite(error) else "too few for a standard error"
+        return f"{with_interval(self.average_reward, error)} per step over {self.num_steps:,} steps ({known}){episodes}"
 
     def forecast(self, num_steps: int) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation.

@@ -332,10 +332,8 @@ def evaluation_table(steps: int, about: dict[str, Any]) -> Table:
         span = f"mean {episodes['mean']:.6g}, from {episodes['min']:.6g} to {episodes['max']:.6g}"
         lines.append((f"returns of {episodes['count']:,} episodes", span))
     made = table([f"{steps:,} steps", "reward per step"], lines)
-    if about["average_reward_error"] is None:
-        made.caption = f"{steps:,} steps are too few for a standard error."
-    if "thin_tails" in about:
-        made.caption = about["thin_tails"][0]
+    said = [f"{steps:,} steps are too few for a standard error."] if about["average_reward_error"] is None else []
+    made.caption = " ".join([*said, *about.get("thin_tails", [])[:1]]) or None
     return made
 
 

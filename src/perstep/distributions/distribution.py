@@ -167,7 +167,7 @@ class Distribution:
         weights = counts / max(total, 1)
         spread = float(weights @ (values - weights @ values) ** 2) / max(total, 1)
         variance = batches.sampling_variance(batches.values)
-        effective = min(total * spread / variance, total) if variance > 0.0 else total
+        effective = min(total * spread / variance, total) if spread > 0.0 else total
         return cls(weights, values, num_samples=total, effective_samples=effective, source=source, batches=batches)
 
     @property

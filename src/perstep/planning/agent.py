@@ -15,7 +15,6 @@ from perstep.agent.agent import Floats
 from perstep.agent.arrays import FINITE, Limits, below, check_limits, fill, finite_numbers, flatten, put, within
 from perstep.agent.checks import APART, FEWEST_STEPS, Finding
 from perstep.agent.earned import headline
-from perstep.agent.earned import headline
 from perstep.agent.evaluation import Snapshot
 from perstep.agent.life import LONGEST
 from perstep.agent.states import StateHooks, StatesAgent, one_hot
