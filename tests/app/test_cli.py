@@ -374,11 +374,11 @@ def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     from perstep.app.run_view import RunStatus, learnt_table
 
-    moment = RunStatus(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
+    moment = RunStatus(10, 0.5, learned=perstep.Distribution.from_quantiles([0.1, 0.9]))
     Console().print(learnt_table(moment, {"unknown": "the chain has two closed classes."}))
     out = capsys.readouterr().out
     assert "No exact answer: the chain has two closed classes." in out
-    assert "0.75-quantile" in out
+    assert "75 % quantile" in out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -7,6 +7,7 @@ all of the rows are filled, once the record has been full.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -140,9 +141,13 @@ class History:
     @property
     def lifetime_reward(self) -> float:
         """Mean reward per step over the whole life, which is what was earned while learning; NaN before the first step."""
+        return self.total_reward / self.lifetime_steps if self.lifetime_steps else math.nan
+
+    @property
+    def total_reward(self) -> float:
+        """The sum of all rewards of the whole life."""
         window, filled, _ = map(int, self.record.cursor)
-        total = window * float(self.record.reward_rate[:filled].sum()) + float(self.record.pending[REWARDS])
-        return total / self.lifetime_steps if self.lifetime_steps else math.nan
+        return window * float(self.record.reward_rate[:filled].sum()) + float(self.record.pending[REWARDS])
 
     def regret(self, optimum: float | None = None) -> float:
         """The regret of the whole life: the number of steps times `optimum`, minus the sum of the rewards. In a finite world that
@@ -155,19 +160,24 @@ class History:
         return self.lifetime_steps * (optimum - self.lifetime_reward) if self.lifetime_steps else 0.0
 
     def plot(self, optimum: float | None = None, ax: Axes | None = None) -> Figure:
-        """What was earned over the life, as a matplotlib figure: the rate of each window, and the mean of the life so far."""
-        from perstep.display.drawing import drawn
+        """What was earned over the life, as a matplotlib figure: the rate of each window, and the mean of the life so far; with the
+        optimum and the regret where it is given, or known as in a finite world."""
+        from perstep.display.drawing import below, drawn
 
-        rates = self.reward_rate
+        if optimum is None and self._optimum is not None:
+            with contextlib.suppress(ValueError, ArithmeticError):  # it is not known
+                optimum = self._optimum()
+        rates, title = self.reward_rate, f"earned {self.total_reward:,.6g} in {self.lifetime_steps:,} steps"
         with drawn(ax) as (figure, axes):
             axes.plot(self.steps, rates, color=BLUE, lw=0.6, alpha=0.6, label=f"mean of {self.window:,} steps")
             axes.plot(
                 self.steps, rates.cumsum() / np.arange(1, rates.size + 1), color=ORANGE, label="mean of the life so far"
             )
             if optimum is not None:
-                axes.axhline(optimum, color="black", ls="--", lw=1.0, label="optimum")
-            axes.set(xlabel="step", ylabel="reward per step")
-            axes.legend()
+                axes.axhline(optimum, color="black", ls="--", lw=1.0, label=f"optimum {optimum:.4g}")
+                title += f", regret {self.regret(optimum):,.6g}"
+            axes.set(xlabel="step", ylabel="reward per step", title=title)
+            below(axes)
         return figure
 
     @property

@@ -20,35 +20,42 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 SMOOTHED = 40  # the smoothed line averages over 1/40 of the run
-FEW = 20  # up to this number of quantiles, lines are drawn with full width
+FEW = 20  # up to this number of quantiles, each is a line; more are a fan
+FAN = ((0.0, 1.0), (0.05, 0.95), (0.25, 0.75))  # levels between which the fan is filled; 0 and 1 are the outermost quantiles
 EXACT = "exact"
+BOX: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 2.0}
 LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, "handlelength": 1.8}
 
 
 def quantile_convergence(
     path: str | os.PathLike[str], metrics: polars.DataFrame, exact: dict[str, Any] | None = None, title: str = ""
 ) -> None:
-    """θ_i against steps, and their final values. Dotted: the exact quantiles of the final policy.
+    """θ_i against steps, and their final values: lines, or a fan where there are many. Dotted: the exact quantiles of the final
+    policy.
 
-    `metrics` has the columns step, average_reward and theta_1 … theta_m. `exact` has the entries `quantiles` and `average_reward`
-    if they are known. With m = 1, the rule `differential`, the figure shows the average reward.
+    `metrics` has the columns step, average_reward and theta_1 … theta_m, m > 1. `exact` has the entry `quantiles` if they are known.
     """
     theta = metrics.select("^theta_.*$").to_numpy()  # (rows, m)
     steps, average = metrics["step"].to_numpy(), metrics["average_reward"].to_numpy()
-    known = exact or {}
+    known = (exact or {}).get("quantiles")
     with look():
-        if theta.shape[1] == 1:
-            figure, (left,) = panels()
-            left.plot(steps, average, color=BLUE, label="learnt average reward")
-            if "average_reward" in known:
-                left.axhline(known["average_reward"], color=BLACK, ls=":", lw=1.1, label=EXACT)
-        else:
-            figure, (left, right) = panels(2, ratios=(2.6, 1), sharey=True)
-            _convergence(left, steps, theta, known.get("quantiles"))
-            left.plot(steps, average, color=ORANGE, lw=1.3, label="learnt average reward")
-            _final_quantiles(right, theta[-1], known.get("quantiles"))
+        figure, (left, right) = panels(2, ratios=(2.6, 1), sharey=True)
+        (_convergence if theta.shape[1] <= FEW else _fan)(left, steps, theta, known)
+        left.plot(steps, average, color=ORANGE, lw=1.3, label="learnt average reward")
+        _final_quantiles(right, theta[-1], known)
+        if said := beyond(float(average[-1]), theta[-1]):
+            left.text(0.01, 0.03, said, transform=left.transAxes, fontsize="small", bbox=BOX, zorder=5)
         _finish(figure, left, title, "reward per step", steps[-1])
         save(figure, path)
+
+
+def beyond(average: float, theta: Floats) -> str:
+    """What to say of an average that lies outside its quantiles; empty if it does not."""
+    size = theta.size
+    if theta.min() <= average <= theta.max():
+        return ""
+    side, end, kind = ("below", "lowest", "low") if average < theta.min() else ("above", "highest", "high")
+    return f"The average lies {side} the {end} quantile: {kind} rewards\nthat come less than once in {2 * size} steps weigh on it."
 
 
 def reward_rate(
@@ -132,14 +139,30 @@ def trailing_mean(rate: Floats, window: NDArray[np.int64], span: int) -> Floats:
 
 def _convergence(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: list[float] | None) -> None:
     """One line per quantile, from dark for the lowest level to light for the highest."""
-    colours, few = level_colours(theta.shape[1]), theta.shape[1] <= FEW
+    colours = level_colours(theta.shape[1])
     for i, colour in enumerate(colours):
-        axes.plot(steps, theta[:, i], color=colour, lw=1.3 if few else 0.7)
+        axes.plot(steps, theta[:, i], color=colour, lw=1.3)
     axes.plot([], [], color=colours[len(colours) // 3], label="learnt quantiles")
     if exact is not None:
         for level in sorted(set(exact)):
-            axes.axhline(level, color=BLACK, ls=":", lw=0.8 if few else 0.6, zorder=3)
+            axes.axhline(level, color=BLACK, ls=":", lw=0.8, zorder=3)
         axes.plot([], [], color=BLACK, ls=":", lw=0.8, label=EXACT)
+
+
+def _fan(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: list[float] | None) -> None:
+    """The median, and bands between quantiles whose levels lie as far from one half."""
+    tau, ordered = np.asarray(levels(theta.shape[1])), np.sort(theta, axis=1)
+    for low, high in FAN:
+        ends = [int(np.abs(tau - level).argmin()) for level in (low, high)]
+        name = "all quantiles" if low == 0.0 else f"{100 * low:g} to {100 * high:g} %"
+        axes.fill_between(steps, *ordered[:, ends].T, color=BLUE, alpha=0.22, lw=0, label=name)
+        if exact is not None and low > 0.0:
+            for end in ends:
+                axes.axhline(exact[end], color=BLACK, ls=":", lw=0.8, zorder=3)
+    middle = theta.shape[1] // 2
+    axes.plot(steps, ordered[:, middle], color=BLUE, lw=1.3, label="median")
+    if exact is not None:
+        axes.axhline(exact[middle], color=BLACK, ls=":", lw=0.8, zorder=3, label=EXACT)
 
 
 def _final_quantiles(axes: Axes, theta: Floats, exact: list[float] | None) -> None:
