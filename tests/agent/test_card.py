@@ -21,7 +21,10 @@ def test_a_card_beside_the_file(tmp_path, capsys):
     earned = agent.reward_distribution
     assert "World: `perstep/RedPillBluePill-v0`, RedPillBluePill (2 states, 2 actions)." in text
     mean = f"{earned.mean:.5g} ± {1.96 * earned.mean_error:.2g}"
-    assert f"In its last {earned.num_samples:,} steps it earned {mean} (95 %) per step; over its whole life of 50,000" in text
+    assert (
+        f"In its last {earned.num_samples:,} steps it earned {mean} (95 %) per step; over its whole life of 50,000"
+        in text
+    )
     assert f"| mean | {mean} |" in text
     assert all(f"{100 * p:g} % quantile | {earned.quantile(p):.5g} ± " in text for p in (0.05, 0.25, 0.5, 0.75, 0.95))
     assert f"| mean of the worst 1 % | {earned.cvar(0.01):.5g} ± " in text

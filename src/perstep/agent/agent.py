@@ -406,7 +406,9 @@ class Agent(ABC):
         picker = make_generator(*map(int, generator), 3)
         found = self._follow(generator, picker, num_steps, deterministic, room)
         if found is not None:
-            return dataclasses.replace(found, risk_level=self.config.risk_level)
+            return dataclasses.replace(
+                found, risk_level=self.config.risk_level, while_learning=self._life.reward_distribution
+            )
         choose = self._chooser(generator, deterministic)
         rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
         return Evaluation(
@@ -416,6 +418,7 @@ class Agent(ABC):
             num_steps,
             self.config.risk_level,
             rewards,
+            self._life.reward_distribution,
         )
 
     def forecast(self, num_steps: int, observation: Any = None) -> Forecast:

@@ -8,11 +8,8 @@ import math
 import warnings
 from typing import Any, NamedTuple
 
-from perstep.distributions.distribution import Distribution, ThinTail
-
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the quantiles
-TAILS = (0.1, 0.01)  # shares of the worst steps
-NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
+from perstep.distributions.distribution import NORMAL_95, TAILS, Distribution, ThinTail
+from perstep.distributions.distribution import SHOWN as LEVELS
 
 
 class Row(NamedTuple):

@@ -16,6 +16,7 @@ from perstep.inputs.checks import count
 
 Floats = NDArray[np.float64]
 
+ERRORS = 2.0  # standard errors that a difference must exceed to be told
 BATCHES = 32  # from whose means the standard errors come
 SEEN_STEPS = 100  # longer sums are taken as normal
 SEEN_SUMS = 10_000  # of a forecast, at most
@@ -38,6 +39,19 @@ class Evaluation:
     rewards: Floats | None = field(default=None, repr=False, compare=False)
     """All rewards in their order; None if not all were kept."""
 
+    while_learning: Distribution | None = field(default=None, repr=False, compare=False)
+    """What the agent earned recently while it learnt; None if nothing was counted."""
+
+    @property
+    def price_of_learning(self) -> float:
+        """By how much more per step this policy earned than the agent did recently while it learnt, with its random actions; 0
+        where the difference is within twice its standard error, or where that is not known."""
+        if self.while_learning is None:
+            return 0.0
+        more = self.average_reward - self.while_learning.mean
+        error = math.hypot(self.average_reward_error, self.while_learning.mean_error)
+        return more if more > ERRORS * error else 0.0
+
     @property
     def risk_adjusted_reward(self) -> float:
         """What the agent maximises: the mean reward, or with a risk_level below 1 the mean of the worst share of the rewards."""
@@ -52,7 +66,9 @@ class Evaluation:
         episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
         error = self.average_reward_error
         known = "95 %" if math.isfinite(error) else "too few for a standard error"
-        return f"{with_interval(self.average_reward, error)} per step over {self.num_steps:,} steps ({known}){episodes}"
+        price = self.price_of_learning
+        paid = f"; while learning it earned {price:.2g} less per step" if price > 0.0 else ""
+        return f"{with_interval(self.average_reward, error)} per step over {self.num_steps:,} steps ({known}){episodes}{paid}"
 
     def forecast(self, num_steps: int) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation.

@@ -278,12 +278,12 @@ def evaluate(words: list[str]) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from perstep.agent.earned import TAILS
     from perstep.agent.files import load
     from perstep.app import run_view, training
     from perstep.app.flag_parsing import parsed
     from perstep.app.training.flags import pairs
     from perstep.app.training.summary import needs_its_world
+    from perstep.distributions.distribution import TAILS
     from perstep.gym.opening import Absent
 
     flags = parsed(EvaluateFlags, "perstep evaluate", words, also=("gif", "gif_steps"))

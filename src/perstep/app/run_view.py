@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.agent.earned import LEVELS, TAILS, rows, with_interval
+from perstep.agent.earned import rows, with_interval
 from perstep.display.progress import duration, si
-from perstep.distributions.distribution import ThinTail
+from perstep.distributions.distribution import SHOWN as LEVELS
+from perstep.distributions.distribution import TAILS, ThinTail
 from perstep.numerics.quantiles import levels
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final, overload
@@ -35,6 +35,10 @@ WEIGHT_TOLERANCE = 1e-9  # a sum of probabilities may differ from 1 by this much
 LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth, also if 8 · 0.1 rounds below 0.8
 BLOCK = 1 << 20  # entries of a (points × components) table in memory at once
 FEW_ATOMS = 40  # up to this number of distinct rewards, each is drawn as a line of its own
+SHOWN = (0.05, 0.25, 0.5, 0.75, 0.95)  # levels of the quantiles that are shown
+TAILS = (0.1, 0.01)  # shares of the worst steps whose means are shown
+NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
+OTHERS = ("black", "C2", "C3", "C4")  # colours of distributions drawn beside one
 WORST = 0.05  # the share of the steps that is drawn as the bad ones
 FEWEST_BATCHES = 4  # below which there is no standard error
 FEWEST_IN_TAIL = 10  # independent samples in a tail, below which its mean and its quantile are not to be trusted
@@ -315,36 +319,56 @@ class Distribution:
             columns |= {"quantile_error": self.quantile_error(p), "cvar_error": self.cvar_error(p)}
         return polars.DataFrame(columns)
 
-    def plot(self, ax: Axes | None = None, *, label: str = "") -> Figure:
+    def plot(
+        self, ax: Axes | None = None, *, label: str = "", beside: Mapping[str, Distribution] | None = None
+    ) -> Figure:
         """A matplotlib figure, drawn into `ax` if given: chances of single rewards or a density, the mean, and the mean of the
-        worst 5 % of the steps."""
-        from perstep.display.drawing import drawn
+        worst 5 % of the steps. `beside`: other distributions by name, whose outlines and means are drawn over it, as
+        learnt.plot(label="learnt", beside={"exact": exact})."""
+        from perstep.display.drawing import drawn, legend_below
 
+        others = {} if beside is None else dict(beside)
         worst = float(self._cvars(np.array([WORST]))[0])
+        every = [self, *others.values()]
+        atoms = all(each.num_components <= FEW_ATOMS and not each.sds.any() for each in every)
+        span = min(each._range[0] for each in every), max(each._range[1] for each in every)
+        edges = np.linspace(*span, 61)
         with drawn(ax) as (figure, axes):
-            if self.num_components <= FEW_ATOMS and not self.sds.any():
-                values, place = np.unique(self.means, return_inverse=True)
-                axes.vlines(values, 0.0, np.bincount(place, self.weights), color="C0", lw=3.0, label=label)
-                axes.set_ylabel("chance")
+            if atoms:
+                values, chances = self._chances()
+                axes.vlines(values, 0.0, chances, color="C0", lw=3.0, label=label)
             else:
-                density, edges = self.histogram(60)
+                density, _ = self.histogram(edges)
                 axes.stairs(density, edges, color="C0", fill=True, alpha=0.35)
                 axes.stairs(density, edges, color="C0", label=label)
-                axes.set_ylabel("density")
+            for number, (name, other) in enumerate(others.items()):
+                colour = OTHERS[number % len(OTHERS)]
+                if atoms:
+                    axes.plot(*other._chances(), color=colour, ls="", marker="_", ms=11, mew=1.5, label=name)
+                else:
+                    axes.stairs(other.histogram(edges)[0], edges, color=colour, lw=1.1, label=name)
+                axes.axvline(other.mean, color=colour, ls=":", label=f"mean of {name} {other.mean:.4g}")
             axes.axvline(self.mean, color="C1", label=f"mean {self.mean:.4g}")
             axes.axvline(worst, color="C7", ls="--", label=f"mean of the worst 5 % {worst:.4g}")
-            axes.set_xlabel("reward per step")
+            axes.set(xlabel="reward per step", ylabel="chance" if atoms else "density")
             axes.set_ylim(bottom=0.0)
-            axes.legend()
+            legend_below(axes)
         return figure
 
+    def _chances(self) -> tuple[Floats, Floats]:
+        """The values of atoms, and their probabilities."""
+        values, place = np.unique(self.means, return_inverse=True)
+        return values, np.asarray(np.bincount(place, self.weights), np.float64)
+
     def __repr__(self) -> str:
-        shown = (0.05, 0.25, 0.5, 0.75, 0.95)
-        found = self._quantiles(np.array(shown))
-        quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(shown, found, strict=True))
+        found = self._quantiles(np.array(SHOWN))
+        quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(SHOWN, found, strict=True))
+        error = math.nan if self.num_samples is None else NORMAL_95 * self.mean_error
+        mean = f"{self.mean:.6g} ± {error:.2g} (95 %)" if math.isfinite(error) else f"{self.mean:.6g}"
+        worst = ", ".join(f"{100 * p:g}%: {x:.4g}" for p, x in zip(TAILS, self._cvars(np.array(TAILS)), strict=True))
         samples = "" if self.num_samples is None or self.source else f", {self.num_samples:,} samples"
         source = f"{self.source}: " if self.source else ""
-        return f"Distribution({source}mean {self.mean:.6g}, std {self.std:.4g}, quantiles {quantiles}{samples})"
+        return f"Distribution({source}mean {mean}, std {self.std:.4g}, quantiles {quantiles}, mean of the worst {worst}{samples})"
 
     def _warn_of_thin_tail(self, name: str, asked: Floats, tails: Floats) -> None:
         """Warn if a tail, of probability above 0, has too few samples. `asked`: the levels that the caller has named."""

@@ -162,7 +162,7 @@ class History:
     def plot(self, optimum: float | None = None, ax: Axes | None = None) -> Figure:
         """What was earned over the life, as a matplotlib figure: the rate of each window, and the mean of the life so far; with the
         optimum and the regret where it is given, or known as in a finite world."""
-        from perstep.display.drawing import below, drawn
+        from perstep.display.drawing import drawn, legend_below
 
         if optimum is None and self._optimum is not None:
             with contextlib.suppress(ValueError, ArithmeticError):  # it is not known
@@ -177,7 +177,7 @@ class History:
                 axes.axhline(optimum, color="black", ls="--", lw=1.0, label=f"optimum {optimum:.4g}")
                 title += f", regret {self.regret(optimum):,.6g}"
             axes.set(xlabel="step", ylabel="reward per step", title=title)
-            below(axes)
+            legend_below(axes)
         return figure
 
     @property

@@ -281,13 +281,13 @@ def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setattr(run_view, "LINE_EVERY", 0.0)
     with run_view.run_view("d2-q", 1000, quiet=False) as view:
         assert isinstance(view, run_view.LineView)
-        view.show(
-            run_view.RunStatus(250, -0.5, three_rewards(), None, episode_return=12.5, episodes=3)
-        )
+        view.show(run_view.RunStatus(250, -0.5, three_rewards(), None, episode_return=12.5, episodes=3))
         view.say("something happened")
     said = capsys.readouterr().err
     assert "250 of 1,000 steps (25%)" in said
-    earned = "earned 0 ± 0.23 over 48 steps, 5 % quantile -1, 50 % quantile 0, 95 % quantile 1, mean of the worst 10 % -1"
+    earned = (
+        "earned 0 ± 0.23 over 48 steps, 5 % quantile -1, 50 % quantile 0, 95 % quantile 1, mean of the worst 10 % -1"
+    )
     assert f"{earned}, episode return 12.5" in said
     assert "perstep: something happened" in said
     with run_view.run_view("d2-q", 1000, quiet=True) as view:

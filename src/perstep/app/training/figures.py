@@ -21,7 +21,11 @@ Floats = NDArray[np.float64]
 
 SMOOTHED = 40  # the smoothed line averages over 1/40 of the run
 FEW = 20  # up to this number of quantiles, each is a line; more are a fan
-FAN = ((0.0, 1.0), (0.05, 0.95), (0.25, 0.75))  # levels between which the fan is filled; 0 and 1 are the outermost quantiles
+FAN = (
+    (0.0, 1.0),
+    (0.05, 0.95),
+    (0.25, 0.75),
+)  # levels between which the fan is filled; 0 and 1 are the outermost quantiles
 EXACT = "exact"
 BOX: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 2.0}
 LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, "handlelength": 1.8}
@@ -33,7 +37,7 @@ def quantile_convergence(
     """θ_i against steps, and their final values: lines, or a fan where there are many. Dotted: the exact quantiles of the final
     policy.
 
-    `metrics` has the columns step, average_reward and theta_1 … theta_m, m > 1. `exact` has the entry `quantiles` if they are known.
+    `metrics` has the columns step, average_reward and theta_1 … theta_m, m > 1; `exact` has `quantiles` if they are known.
     """
     theta = metrics.select("^theta_.*$").to_numpy()  # (rows, m)
     steps, average = metrics["step"].to_numpy(), metrics["average_reward"].to_numpy()
