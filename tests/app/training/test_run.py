@@ -363,7 +363,7 @@ def metrics(theta: np.ndarray[Any, Any]) -> polars.DataFrame:
     return polars.DataFrame({**columns, "average_reward": theta.mean(axis=1), **quantiles})
 
 
-@pytest.mark.parametrize("size", [1, 3], ids=["differential", "quantiles"])
+@pytest.mark.parametrize("size", [3, 51], ids=["lines", "fan"])
 @pytest.mark.parametrize("known", [True, False])
 def test_figures_are_drawn(size: int, known: bool, tmp_path: Path) -> None:
     frame = metrics(np.linspace(0, 1, 40)[:, None] * np.arange(1, size + 1))
@@ -392,6 +392,22 @@ def test_figures_of_a_run_that_diverged(tmp_path: Path) -> None:
     figures.quantile_convergence(tmp_path / "quantiles", frame)
     figures.reward_rate(tmp_path / "rate", frame)
     assert (tmp_path / "rate.png").exists()
+
+
+def test_an_average_outside_its_quantiles_is_told() -> None:
+    theta = np.array([-2.0, 0.0, 1.0])
+    assert figures.beyond(0.5, theta) == ""
+    assert figures.beyond(-2.5, theta) == "average below the lowest quantile, since rarer low rewards count"
+    assert figures.beyond(1.5, theta).startswith("average above the highest")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_without_quantiles_there_is_no_figure_of_them(tmp_path: Path) -> None:
+    spec = RunSpec(algorithm="differential-q", world=RED_PILL, config=QLearningConfig(rule="differential"))
+    training.train(spec, 500, tmp_path / "a")
+    training.draw(tmp_path / "a")
+    assert not (tmp_path / "a" / training.QUANTILES).exists()
+    assert (tmp_path / "a" / training.REWARD_RATE).exists()
 
 
 def test_trailing_mean_weighs_windows_by_their_steps() -> None:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
 from perstep.display.progress import si
@@ -21,13 +22,9 @@ Floats = NDArray[np.float64]
 
 SMOOTHED = 40  # the smoothed line averages over 1/40 of the run
 FEW = 20  # up to this number of quantiles, each is a line; more are a fan
-FAN = (
-    (0.0, 1.0),
-    (0.05, 0.95),
-    (0.25, 0.75),
-)  # levels between which the fan is filled; 0 and 1 are the outermost quantiles
+# The levels between which the fan is filled, and how dark; 0 and 1 are the outermost quantiles.
+FAN = {(0.0, 1.0): 0.2, (0.05, 0.95): 0.4, (0.25, 0.75): 0.65}
 EXACT = "exact"
-BOX: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 2.0}
 LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, "handlelength": 1.8}
 
 
@@ -47,19 +44,17 @@ def quantile_convergence(
         (_convergence if theta.shape[1] <= FEW else _fan)(left, steps, theta, known)
         left.plot(steps, average, color=ORANGE, lw=1.3, label="learnt average reward")
         _final_quantiles(right, theta[-1], known)
-        if said := beyond(float(average[-1]), theta[-1]):
-            left.text(0.01, 0.03, said, transform=left.transAxes, fontsize="small", bbox=BOX, zorder=5)
-        _finish(figure, left, title, "reward per step", steps[-1])
+        said = beyond(float(average[-1]), theta[-1])
+        _finish(figure, left, "\n".join(filter(None, (title, said))), "reward per step", steps[-1])
         save(figure, path)
 
 
 def beyond(average: float, theta: Floats) -> str:
     """What to say of an average that lies outside its quantiles; empty if it does not."""
-    size = theta.size
-    if theta.min() <= average <= theta.max():
+    if not average < theta.min() and not average > theta.max():
         return ""
     side, end, kind = ("below", "lowest", "low") if average < theta.min() else ("above", "highest", "high")
-    return f"The average lies {side} the {end} quantile: {kind} rewards\nthat come less than once in {2 * size} steps weigh on it."
+    return f"average {side} the {end} quantile, since rarer {kind} rewards count"
 
 
 def reward_rate(
@@ -156,10 +151,10 @@ def _convergence(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: lis
 def _fan(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: list[float] | None) -> None:
     """The median, and bands between quantiles whose levels lie as far from one half."""
     tau, ordered = np.asarray(levels(theta.shape[1])), np.sort(theta, axis=1)
-    for low, high in FAN:
+    for (low, high), dark in FAN.items():
         ends = [int(np.abs(tau - level).argmin()) for level in (low, high)]
         name = "all quantiles" if low == 0.0 else f"{100 * low:g} to {100 * high:g} %"
-        axes.fill_between(steps, *ordered[:, ends].T, color=BLUE, alpha=0.22, lw=0, label=name)
+        axes.fill_between(steps, *ordered[:, ends].T, color=mixed(BLUE, dark), lw=0, label=name)
         if exact is not None and low > 0.0:
             for end in ends:
                 axes.axhline(exact[end], color=BLACK, ls=":", lw=0.8, zorder=3)
@@ -167,6 +162,12 @@ def _fan(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: list[float]
     axes.plot(steps, ordered[:, middle], color=BLUE, lw=1.3, label="median")
     if exact is not None:
         axes.axhline(exact[middle], color=BLACK, ls=":", lw=0.8, zorder=3, label=EXACT)
+
+
+def mixed(colour: str, share: float) -> tuple[float, float, float]:
+    """A colour in white."""
+    red, green, blue = (1.0 - share * (1.0 - part) for part in to_rgb(colour))
+    return red, green, blue
 
 
 def _final_quantiles(axes: Axes, theta: Floats, exact: list[float] | None) -> None:
