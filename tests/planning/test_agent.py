@@ -281,7 +281,8 @@ def test_before_the_first_step(name):
     assert agent.evaluate(10).num_steps == 10
     answers = [
         lambda: agent.mdp, lambda: agent.forecast(10), agent.frame, agent.average_reward_interval,
-        lambda: agent.action_values(0), lambda: agent.all_action_values, lambda: agent.reward_distribution, lambda: agent.learned_distribution,
+        lambda: agent.action_values(0), lambda: agent.all_action_values, lambda: agent.reward_distribution,
+        lambda: agent.learned_distribution,
     ]  # fmt: skip
     for answer in answers:
         with pytest.raises(ValueError, match=r"Call learn first\."):
