@@ -121,12 +121,15 @@ def games_of(world: str) -> Recorder:
 
 
 def late(recorders: list[Recorder]) -> dict[str, Any]:
-    """Reward per step and return per game over the last tenth of learning; the return is None if no game ended in it."""
+    """Reward per step and return per game over all of learning and over its last tenth; a return is None if no game ended."""
     rewards = np.array([recorder.rewards for recorder in recorders])  # (environments, steps)
     begin = rewards.shape[1] - rewards.shape[1] // 10
     returns = [value for recorder in recorders for moment, value in recorder.returns if moment > begin]
+    all_returns = [value for recorder in recorders for _, value in recorder.returns]
     return {
         "steps": rewards.size,
+        "life_reward_per_step": float(rewards.mean()),
+        "life_return": float(np.mean(all_returns)) if all_returns else None,
         "late_reward_per_step": float(rewards[:, begin:].mean()),
         "late_return": float(np.mean(returns)) if returns else None,
     }
@@ -184,13 +187,14 @@ def ours(world: str, algorithm: str, settings: str, seed: int) -> dict[str, Any]
     seconds = time.monotonic() - begin
     believed = beliefs(agent)
     history = agent.history
-    episodes = history.episodes[-10:]
-    ended = episodes.sum()
+    games, sums = history.episodes, np.nan_to_num(history.episode_return) * history.episodes
     return {
         **evaluate(world, lambda observation: agent.predict(observation, deterministic=True)[0]),
         "steps": STEPS[world],
         "late_reward_per_step": float(history.reward_rate[-10:].mean()),
-        "late_return": float(np.nansum(history.episode_return[-10:] * episodes) / ended) if ended else None,
+        "late_return": float(sums[-10:].sum() / games[-10:].sum()) if games[-10:].any() else None,
+        "life_reward_per_step": float(history.reward_rate.mean()),
+        "life_return": float(sums.sum() / games.sum()) if games.any() else None,
         "seconds": seconds,
         **believed,
     }
@@ -273,12 +277,14 @@ def show() -> None:
         found = [row for row in rows if [row[name] for name in KEY[:3]] == [world, algorithm, settings]]
         if not found:
             continue
-        columns = {name: [row[name] for row in found] for name in found[0]}
+        columns = {name: [row.get(name) for row in found] for row in found for name in row}
         shown.append(
             (
                 world,
                 f"{algorithm}, {settings}",
                 len(found),
+                estimate([row.get("life_return") for row in found], 1),
+                estimate([row.get("life_reward_per_step") for row in found], 3),
                 estimate(columns["return"], 1),
                 estimate(columns["reward_per_step"], 3),
                 estimate(columns["late_return"], 1),
@@ -288,11 +294,14 @@ def show() -> None:
             )
         )
     table(
-        f"The trained policy over {GAMES} games without exploration; late: while learning, the last tenth. Mean ± standard error",
+        f"Life: all steps of learning; late: their last tenth. The others: the trained policy over {GAMES} games without "
+        "exploration. Mean ± standard error",
         (
             "world",
             "algorithm",
             "seeds",
+            "life: return",
+            "life: reward/step",
             "return",
             "reward/step",
             "late return",

@@ -1,5 +1,4 @@
-"""The five MinAtar games: our defaults, d3 where an end is an ordinary step, with a horizon and as printed, beside QR-DQN of ours
-and of sb3-contrib.
+"""The five MinAtar games: our defaults with either objective and d3 as printed, beside QR-DQN of ours and of sb3-contrib.
 
 python benchmarks/games.py run [--players d3 qr-dqn] [--games Breakout] [--seeds 3]   # resumes: no run is made twice
 python benchmarks/games.py table
@@ -43,8 +42,7 @@ AS_PRINTED: dict[str, Any] = {
 }  # fmt: skip
 PLAYERS: dict[str, dict[str, Any]] = {
     "d3": {"algorithm": "d3-deep-q"},
-    "d3, continue": {"algorithm": "d3-deep-q", "termination": "continue"},
-    "d3, horizon 20": {"algorithm": "d3-deep-q", "horizon": 20},
+    "d3, return per episode": {"algorithm": "d3-deep-q", "objective": "return per episode"},
     "d3, printed": {"algorithm": "d3-deep-q", **AS_PRINTED},
     "qr-dqn": {"algorithm": "qr-dqn", "discount": GAMMA, "termination": "mask", **AS_PRINTED},
     "sb3-contrib": {},

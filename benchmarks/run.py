@@ -12,6 +12,7 @@ PARTS = (
     "tabular",
     "tiles",
     "deep",
+    "sac",
     "study",
     "limits",
     "baselines",

@@ -400,15 +400,19 @@ def bonus(optimism, delay, steps, unit):
     return optimism / (1 + steps / delay) if unit > 0 else 10 * optimism
 
 
-def scale_free_actor_critic(w, u, e, R_bar, alpha, beta, alpha_pi, gamma, bonus, unit, x, A, R, x_next, done):
-    """Actor-critic with a discount; R̄ is the running mean of the rewards; no rewards after an end; the policy moves by δ in units
-    of return and by the bonus, at most by one unit."""
+def scale_free_actor_critic(
+    w, u, e, R_bar, size, alpha, beta, alpha_pi, gamma, seen, bonus, unit, x, A, R, x_next, done
+):
+    """Actor-critic with a discount; R̄ is the running mean of the rewards; no rewards after an end; the policy moves by δ with the
+    bonus, in units of Σ .99^k δ_k for independent normal δ of the mean size that was seen, at most by one unit."""
     end_value = -R_bar[0] / (1 - gamma)
     delta = R - R_bar[0] + gamma * (end_value if done else w @ x_next) - w @ x
     R_bar[0] = R_bar[0] + beta * (R - R_bar[0])
-    error = delta / unit if unit > 0 else 0.0
     w[:] = w + alpha * delta * x
-    error = error + bonus * unseen_on_tiles(e, x, x_next)
+    size[0] = size[0] + 3 / (seen + 2) * (abs(delta) - size[0])
+    error = bonus * unseen_on_tiles(e, x, x_next)
+    if unit > 0:
+        error = (delta + unit * error) / (size[0] * np.sqrt(np.pi / 2) / np.sqrt(1 - 0.99**2))
     u[:] = u + alpha_pi * min(max(error, -1), 1) * policy_gradient(u, x, A)
 
 

@@ -41,7 +41,7 @@ class TroubledWorld(gymnasium.Env[int, int]):
 
     def go_wrong(self, reward: float) -> float:
         if self.trouble == "raises":
-            raise ArithmeticError("the world came to an end")
+            raise ArithmeticError("the world failed")
         if self.trouble == "nan":
             return float("nan")
         if self.trouble == "dies" or (self.trouble == "dies once" and not self.marker.exists()):

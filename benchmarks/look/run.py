@@ -1,6 +1,9 @@
-"""Agents with their defaults in worlds where the look must be long: what the greedy policy earns, and what R̄ says.
+"""Agents with their defaults in worlds where the look must be long: what the greedy policy earns, and what R̄ says. "settings":
+networks with one setting that is another.
 
-python benchmarks/look/run.py [--agents tiles networks] [--seeds 10] [--worlds two-loops-30 …] [--show]   # resumes
+python benchmarks/look/run.py [--agents tiles networks settings] [--seeds 10] [--worlds two-loops-30 …] [--only "TileQ d2"] [--show]
+
+It resumes: no run is made twice.
 """
 
 from __future__ import annotations
@@ -9,13 +12,13 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1]))
 from measuring import table
 
 import perstep
@@ -33,12 +36,13 @@ class LookWorld(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """An agent with its defaults, and its steps of learning."""
+    """An agent, its steps of learning, and where it is measured."""
 
     agent: Callable[..., Any]
     rule: str
     steps: int
     worlds: tuple[str, ...]
+    settings: Mapping[str, Any] = {}  # that are not the defaults
 
 
 WORLDS = {
@@ -53,20 +57,32 @@ AGENTS: dict[str, dict[str, Learner]] = {
         for agent, steps in ((perstep.TileQ, 100_000), (perstep.ActorCritic, 300_000))
         for rule in RULES
     },
-    "networks": {},
+    "networks": {
+        f"DeepQ {rule}": Learner(
+            perstep.DeepQ, rule, 100_000, tuple(world for world in WORLDS if world != "two-loops-1000")
+        )
+        for rule in ("d3", "d2", "differential")
+    },
+    "settings": {
+        f"DeepQ d3, {name}={value:g}": Learner(perstep.DeepQ, "d3", 40_000, ("two-loops-300",), {name: value})
+        for name, values in (("level_ratio", (0.01, 0.0, 0.1, 1.0)), ("target_lag", (800.0, 20.0)))
+        for value in values
+    },
 }
 
 
 def measure(learner: Learner, world: LookWorld, seed: int) -> dict[str, Any]:
     """One run: the greedy policy from the start of the world, and what was earned and said at the end of learning."""
     begin = time.monotonic()
-    agent = learner.agent(world.make(), rule=learner.rule, seed=seed).learn(learner.steps, progress=False)
+    agent = learner.agent(world.make(), rule=learner.rule, seed=seed, **learner.settings).learn(
+        learner.steps, progress=False
+    )
     return {
         "steps": learner.steps,
         "optimum": world.optimum,
         "greedy": float(agent.evaluate(world.evaluation, deterministic=True, seed=1).average_reward),
         "as it acts": float(agent.evaluate(world.evaluation, seed=1).average_reward),
-        "earned": float(agent.earned_reward),
+        "earned": float(agent.reward_distribution.mean),
         "life": float(agent.history.lifetime_reward),
         "average_reward": float(agent.average_reward),
         "seconds": time.monotonic() - begin,
@@ -79,7 +95,7 @@ def read(agents: str) -> pl.DataFrame | None:
     return pl.read_parquet(file) if file.exists() else None
 
 
-def run(agents: str, worlds: list[str], seeds: int) -> None:
+def run(agents: str, worlds: list[str], only: list[str], seeds: int) -> None:
     """All runs that are not in the file yet, seed after seed; the file is published by rename after each."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     for seed in range(seeds):
@@ -87,10 +103,14 @@ def run(agents: str, worlds: list[str], seeds: int) -> None:
             for name, learner in AGENTS[agents].items():
                 known = read(agents)
                 key = {"world": world, "agent": name, "seed": seed}
-                if world not in learner.worlds or (known is not None and known.filter(**key).height):
+                if (
+                    world not in learner.worlds
+                    or (only and name not in only)
+                    or (known is not None and known.filter(**key).height)
+                ):
                     continue
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # doubts about what was learnt: they are counted here
+                    warnings.simplefilter("ignore", UserWarning)  # findings: they are counted here
                     row = pl.DataFrame([{**key, **measure(learner, WORLDS[world], seed)}])
                 unfinished = RESULTS / f"{agents}.unfinished"
                 (row if known is None else pl.concat([known, row])).write_parquet(unfinished)
@@ -134,12 +154,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", nargs="+", choices=tuple(AGENTS), default=list(AGENTS))
     parser.add_argument("--worlds", nargs="+", choices=tuple(WORLDS), default=list(WORLDS))
+    parser.add_argument("--only", nargs="+", metavar="AGENT", default=[], help="agents with their rules, as 'TileQ d2'")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--show", action="store_true", help="print what is there, and run nothing")
     arguments = parser.parse_args()
     for agents in arguments.agents:
         if not arguments.show:
-            run(agents, arguments.worlds, arguments.seeds)
+            run(agents, arguments.worlds, arguments.only, arguments.seeds)
         show(agents)
 
 

@@ -20,6 +20,7 @@ LEARNERS_OF_PAGE = {
     "tables.md": ("td", "q"),
     "tiles.md": ("actor-critic", "tile-q"),
     "deep-q.md": ("deep-q",),
+    "soft-actor-critic.md": ("sac",),
     "planner.md": ("planner",),
 }
 SHARED = "tables.md"  # other pages need not repeat a row of this page, if the defaults are the same

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perstep.agent.together import learn_together
     from perstep.agent.world_check import WorldCheck, check_world
     from perstep.deep.agent import DeepQ
+    from perstep.deep.continuous.agent import SoftActorCritic
     from perstep.distributions.distribution import Distribution, ThinTail
     from perstep.distributions.forecast import Forecast
     from perstep.gym.wrappers import FollowPolicy
@@ -58,6 +59,7 @@ __all__ = [
     "Planner",
     "QLearning",
     "Snapshot",
+    "SoftActorCritic",
     "TDLearning",
     "TensorBoardCallback",
     "ThinTail",
@@ -101,6 +103,7 @@ _HOMES = {
         "check_world",
     ),
     "perstep.deep.agent": ("DeepQ",),
+    "perstep.deep.continuous.agent": ("SoftActorCritic",),
     "perstep.distributions.distribution": (
         "Distribution",
         "ThinTail",

@@ -57,7 +57,7 @@ def test_where_episodes_end_the_card_says_what_is_maximised():
     assert repr(episode).startswith("QLearning(rule='differential', objective='return per episode', earned ")
     tiles = {"rule": "differential", "discount": 1.0, "termination": "continue", "reset_cost": "auto"}
     pole = perstep.TileQ("CartPole-v1", **tiles).learn(500)
-    assert pole.ends == pole.history.record.episodes.sum() + pole.history.record.pending[2] > 3
+    assert pole.ends == pole.history.record.episodes.sum() + pole.history.record.pending[2] > 0
     assert f"like any other, at a cost of {pole.reset_cost:g}." in pole.card()
 
 

@@ -95,7 +95,7 @@ def late_reward(length=60):
 
 def test_rewards_that_come_later_than_a_discount_looks():
     blind = perstep.QLearning(late_reward(), discount=0.9, seed=1).learn(50_000)
-    (found,) = [str(doubt) for doubt in blind.check() if doubt.name == "look"]
+    (found,) = [str(finding) for finding in blind.check() if finding.name == "look"]
     assert found.startswith("Rewards of about 180, which make up")
     assert "look only 10 steps ahead" in found
     assert "Use a larger discount (it is 0.9); discount=1" in found
@@ -108,7 +108,7 @@ def test_rewards_that_come_later_than_a_network_has_looked():
     settings = {"hidden": (4,), "learning_starts": 100, "threads": 1, "seed": 1}
     short = perstep.DeepQ(late_reward(), target_lag=50_000.0, **settings).learn(2_000)
     assert short.look == pytest.approx(3 * 4 / 50_000 * short.updates)
-    assert any("Learn longer, or use a larger return_steps" in str(doubt) for doubt in short.check())
+    assert any("Learn longer, or use a larger return_steps" in str(finding) for finding in short.check())
     long = perstep.DeepQ(late_reward(), **settings).learn(2_000)
     assert long.look == pytest.approx(0.15 * long.updates)
     assert "look" not in names(long)
@@ -163,7 +163,7 @@ def test_values_that_diverge(agent_type, world, settings):
     [
         (perstep.QLearning, access_control(), {"preset": "paper", "step_size": 1e-6}),
         (perstep.ActorCritic, "perstep/InvertedPendulum-v0", {"step_size": 1e-5}),
-        (perstep.TileQ, "perstep/PendulumSwingUp-v0", {"rule": "d3", "step_size": 1e-5}),
+        (perstep.TileQ, "perstep/PendulumSwingUp-v0", {"rule": "d3", "step_size": 1e-6}),
     ],
 )
 def test_steps_that_are_far_too_small(agent_type, world, settings):

@@ -27,7 +27,7 @@ SMALL = {"tilings": 4, "tiles": 3, "num_quantiles": 5}
 BOUNDS = {"low": [-5.0, -9.0, -0.5, -9.0], "high": [5.0, 9.0, 0.5, 9.0]}
 
 # Agents as plain data, so that another process can make them: class, arguments, settings, steps. Those that name no
-# preset have the defaults that people get, with all their memory: units, counts, urges, replay.
+# preset have the defaults that people get, with all their memory: units, counts, bonuses, replay.
 CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
     "td": ("TDLearning", ["perstep/RedPillBluePill-v0", [[0.5, 0.5], [0.2, 0.8]]], {"num_quantiles": 5}, 700),
     "q": ("QLearning", ["perstep/AccessControl-v0"], {"num_quantiles": 5, "epsilon": 0.2, "preset": "paper"}, 700),

@@ -259,7 +259,7 @@ def test_values_of_tables():
     assert q.action_values(1).shape == (2,)
     assert q.all_action_values.tolist() == [q.action_values(0).tolist(), q.action_values(1).tolist()]
     assert q.visits.sum() == 500
-    assert (q.num_states, q.num_actions) == (2, 2)
+    assert (q._num_states, q._num_actions) == (2, 2)
     td = new_agent("td").learn(500)
     assert td.state_values.tolist() == [td.state_value(0), td.state_value(1)]
     assert (td.visits.shape, td.visits.sum()) == ((2,), 500)
@@ -531,7 +531,7 @@ def test_a_copy_does_not_close_what_it_shares():
 
 
 def test_evaluation_where_no_copy_can_be_made():
-    # An open file cannot be copied: learning goes on from a fresh reset.
+    # An open file cannot be copied: learning continues from a fresh reset.
     tape = Tape([0, 1, 2], itertools.repeat((1, 0.0, False, False)))
     with open(os.devnull) as tape.window:
         agent = perstep.QLearning(tape, seed=7).learn(2)
@@ -620,7 +620,7 @@ def test_discrete_spaces_of_all_kinds(space, name_of, action_start):
 
 def test_blackjack():
     agent = perstep.QLearning("Blackjack-v1", rule="d3", num_quantiles=3).learn(2000)
-    assert agent.num_states == 32 * 11 * 2
+    assert agent._num_states == 32 * 11 * 2
     assert agent.predict((12, 5, 0))[0] in (0, 1)
     assert agent.return_quantiles((20, 10, 1), 0).shape == (3,)
     assert (agent.visits.sum(axis=1) > 0).sum() > 50
@@ -797,7 +797,7 @@ def test_a_reward_that_is_no_number(rule, bad, monkeypatch):
         agent.learn(10)
     assert issubclass(BadReward, ValueError)
     assert estimates(agent) == estimates(perstep.QLearning(Corridor(), rule=rule, num_quantiles=3).learn(3))
-    assert agent.learn(10).steps == 13  # it goes on from a reset
+    assert agent.learn(10).steps == 13  # it continues from a reset
 
 
 def test_a_reward_that_is_no_number_on_tiles():

@@ -135,7 +135,7 @@ def test_a_killed_run_resumes_under_the_same_id_with_the_same_numbers(tmp_path: 
     assert training.read_record(folder)["wandb"] == kept
     assert ids(folder) == {kept["id"]}
     before, after = (history([path]) for path in runs(folder))
-    assert min(after["average_reward"]) > 400  # it goes on from the checkpoint
+    assert min(after["average_reward"]) > 400  # it continues from the checkpoint
     both = set(before["average_reward"]) & set(after["average_reward"])
     assert all(before["average_reward"][step] == after["average_reward"][step] for step in both)
     assert sorted({*before["evaluation/average_reward"], *after["evaluation/average_reward"]}) == [

@@ -86,6 +86,8 @@ def test_train_help_names_every_algorithm(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("name", perstep.ALGORITHMS)
 def test_every_setting_is_a_flag_with_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = help_of(capsys, "train", name)
+    assert "None}" not in out
+    assert "(default: )" not in out
     settings = {field.name for field in dataclasses.fields(perstep.ALGORITHMS[name].config)} - {"rule"}
     flags = set(re.findall(r"--[a-z.-]+", out))
     flags |= {flag.replace("--no-", "--") for flag in flags}  # a switch that is on by default
@@ -351,7 +353,7 @@ def test_world_settings_reach_the_world(tmp_path: Path, capsys: pytest.CaptureFi
     words = ["--world-settings", "order=accept-first", "num_servers=3", "--steps", "500", "--out", str(tmp_path / "a")]
     assert main(["train", "d2-td", ACCESS, *words]) == 0
     agent: Any = perstep.load(tmp_path / "a" / training.AGENT)
-    assert (agent.num_states, agent.mdp.name) == (16, "AccessControl, accept-first")
+    assert (agent._num_states, agent.mdp.name) == (16, "AccessControl, accept-first")
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -412,7 +414,7 @@ def test_a_world_of_unknown_state_is_said(tmp_path: Path, capsys: pytest.Capture
     assert json.loads((tmp_path / training.RUN).read_text())["resumes"] == "from a fresh reset"
     assert main([*words, "--steps", "200", "--resume"]) == 0
     assert capsys.readouterr().err.startswith(
-        "perstep: The state of Blackjack-v1 could not be saved, so the agent goes on"
+        "perstep: The state of Blackjack-v1 could not be saved, so the agent continues"
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs of deep agents on the command line, killed at any moment: what goes on is the run that was never killed, to the bit."""
+"""Runs of networks on the command line, killed at any moment: what goes on is the run that was never killed, to the bit."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ pytest.importorskip("minatar")
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-SMALL = "--replay-capacity 70 --learning-starts 20 --batch-size 4 --num-quantiles 5 --epsilon-steps 60 --threads 1"
+SMALL = "--replay-capacity 70 --learning-starts 20 --batch-size 4 --num-quantiles 5 --threads 1"
 SMALL += " --device cpu --checkpoint-every 25 --quiet"
+DEEP_Q = f"{SMALL} --epsilon-steps 60"
 MINATAR = "perstep/MinAtar-Breakout-v0 --evaluate-every 40 --evaluate-steps 15"
 WORLDS = {"MinAtar": MINATAR, "ALE": "ALE/Breakout-v5"}
 
@@ -33,7 +34,8 @@ WORLDS = {"MinAtar": MINATAR, "ALE": "ALE/Breakout-v5"}
 # leaves half of its third agent and is gone.
 NURSERY = """
 import json, os, sys
-import ale_py, minatar, perstep.app.cli, perstep.deep.q_learning, perstep.app.training.flags, polars, rich.table, torch._dynamo
+import ale_py, minatar, perstep.app.cli, perstep.deep.q_learning, perstep.deep.continuous.learner
+import perstep.app.training.flags, polars, rich.table, torch._dynamo
 import safetensors.numpy as files
 
 save, saved = files.save_file, []
@@ -91,7 +93,22 @@ def go_on_and_compare(words: list[str], folder: Path) -> None:
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(("rule", "delay"), [("differential", 0.0), ("d2", 0.011), ("d3", 0.053)])
 def test_killed_run_goes_on_to_the_bit(rule: str, delay: float, world: str, begin: Begin, tmp_path: Path) -> None:
-    words = ["train", f"{rule}-deep-q", *WORLDS[world].split(), *SMALL.split()]
+    kill_and_go_on(["train", f"{rule}-deep-q", *WORLDS[world].split(), *DEEP_Q.split()], delay, begin, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rule", "world"),
+    [(rule, "Pendulum-v1") for rule in ("differential", "rvi", "d2", "d3", "categorical")] + [("d2", "Swimmer-v5")],
+)
+def test_killed_run_with_continuous_actions_goes_on_to_the_bit(
+    rule: str, world: str, begin: Begin, tmp_path: Path
+) -> None:
+    if world == "Swimmer-v5":
+        pytest.importorskip("mujoco", reason="needs MuJoCo: pip install 'perstep[mujoco]'")
+    kill_and_go_on(["train", f"{rule}-sac", world, *SMALL.split(), "--hidden", "8", "8"], 0.01, begin, tmp_path)
+
+
+def kill_and_go_on(words: list[str], delay: float, begin: Begin, tmp_path: Path) -> None:
     killed = tmp_path / "killed"
     pid, exit_code = begin([*words, "--out", str(killed)], False)
     record = killed / training.RUN
@@ -109,7 +126,7 @@ def test_killed_run_goes_on_to_the_bit(rule: str, delay: float, world: str, begi
 
 
 def test_killed_while_it_writes_a_checkpoint_the_one_before_loads(begin: Begin, tmp_path: Path) -> None:
-    words = ["train", "d3-deep-q", *MINATAR.split(), *SMALL.split()]
+    words = ["train", "d3-deep-q", *MINATAR.split(), *DEEP_Q.split()]
     _, exit_code = begin([*words, "--out", str(tmp_path / "killed")], True)
     assert exit_code() == -signal.SIGKILL
     assert len(list((tmp_path / "killed").glob(".perstep-*/agent.safetensors.part"))) == 1

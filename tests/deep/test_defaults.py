@@ -178,7 +178,15 @@ def test_inputs_are_standardized():
 # --------------------------------------------------------------------------------------------------------------- level
 
 
-@pytest.mark.parametrize("rule", RULES)
+def test_values_of_differential_are_those_of_d2():
+    """R̄ of both follows the rewards as they are earned."""
+    d2, differential = learnt(Corridor(), rule="d2"), learnt(Corridor(), rule="differential")
+    assert d2.updates > 200
+    np.testing.assert_array_equal(d2._network.weights(), differential._network.weights())
+    assert d2.average_reward == pytest.approx(differential.average_reward, rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["d2", "d3"])
 def test_values_keep_their_level(rule):
     """One state, and actions that pay 0 and 1. Half of the actions are random, so that R̄ is ¾ where the best action earns 1: values
     rise by ¼ at every step that they look further. With κ = ¼ they come to rest at (1 − ¾)/κ = 1, and R̄ stays what it is."""
@@ -197,6 +205,26 @@ def test_values_keep_their_level(rule):
     assert held.average_reward == pytest.approx(0.75, abs=0.05)
     risen = perstep.DeepQ(world, level_ratio=0.0, **settings).learn(3000)
     assert risen.action_values(0).max() > 20.0
+
+
+def test_the_level_prefers_no_action():
+    """Two loops, whose best policy earns 0.4; R̄ says 0.1. All pairs of a state and an action are one minibatch. Values come to rest
+    where R̄ + κ · level = 0.4, and differ from each other as those of the exact solution do."""
+    mdp, average, share = two_loop(), 0.1, 0.25
+    following = np.array([[1, 5], [2, 2], [3, 3], [4, 4], [0, 0], [6, 6], [7, 7], [8, 8], [0, 0]])
+    paid = np.zeros((9, 2))
+    paid[0, 0], paid[8] = 1.0, 2.0
+    settings = losses.Settings(rules.D2, 1.0, "stream", torch.tensor([0.5]), level_share=share)
+    values = np.zeros((9, 2))
+    for _ in range(300):
+        ahead = values.max(1)[following].reshape(-1, 1)
+        look = losses.Look(torch.tensor(values.reshape(-1, 1)), torch.tensor(ahead))
+        steps = rules.Steps(0.0, 0.0, 0.0)
+        delta = losses.loss(rules.reward_estimate(1, average), paid.ravel(), look, steps, settings).delta
+        values += 0.5 * delta.numpy().reshape(9, 2)
+    assert average + share * values.max(1)[following].mean() == pytest.approx(0.4, abs=1e-6)
+    exact = mdp.solve().action_values
+    np.testing.assert_allclose(values - values.mean(), exact - exact.mean(), atol=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------------------------- ends
@@ -222,11 +250,11 @@ def test_rewards_stop_at_an_end(rule):
     assert rewards.theta[0] == 2.5  # it moves with the stream
 
 
-def test_centered_values_with_a_stop_are_the_usual_discounted_ones():
+def test_centered_values_with_a_stop_are_the_uncentered_discounted_ones():
     """One state that ends with probability ¼: v = r + γ ¾ v. Centered: v − R̄/(1 − γ), whatever R̄ is."""
     gamma, reward, average = 0.9, 2.0, 1.3
-    usual = reward / (1 - 0.75 * gamma)
-    centered = usual - average / (1 - gamma)
+    uncentered = reward / (1 - 0.75 * gamma)
+    centered = uncentered - average / (1 - gamma)
     after_end = -average / (1 - gamma)
     assert reward - average + gamma * (0.75 * centered + 0.25 * after_end) == pytest.approx(centered, rel=1e-12)
 

@@ -89,7 +89,7 @@ def test_numbers_are_those_of_the_observation():
     "space", [spaces.Dict(a=spaces.Discrete(2)), spaces.Tuple([spaces.Discrete(2)]), spaces.Text(3)]
 )
 def test_other_spaces_are_refused(space):
-    with pytest.raises(TypeError, match=r"DeepQ reads boxes of numbers .* but this world has .*FlattenObservation"):
+    with pytest.raises(TypeError, match=r"A network reads boxes of numbers .* but this world has .*FlattenObservation"):
         observations_of(space)
 
 

@@ -1,4 +1,4 @@
-"""Files of deep agents: to go on from one, in another process, is to never have stopped, to the last bit."""
+"""Files of deep agents: to resume from one, in another process, is to never have stopped, to the last bit."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def test_an_agent_from_a_gpu_goes_on_without_one(lake, tmp_path):
     path = tmp_path / "agent"
     storage.write(path, arrays, {**metadata, "config": {**metadata["config"], "device": "cuda"}})
     with pytest.warns(
-        UserWarning, match="saved with device='cuda', which this machine lacks, so it goes on with the CPU"
+        UserWarning, match="saved with device='cuda', which this machine lacks, so it continues with the CPU"
     ) as told:
         agent = perstep.load(path)
     assert told[0].filename == __file__

@@ -1,4 +1,4 @@
-"""Every space that people arrive with: composed observations and actions, worlds of old habits, worlds that others move."""
+"""Every space that people arrive with: composed observations and actions, worlds of older interfaces, worlds that others move."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def halves(number):
 def test_composed_actions_are_learnt(kind):
     world = Guess(spaces.Discrete(4), BITS[kind], lambda number: number)
     agent = perstep.QLearning(world, rule="d2", epsilon=0.3, **SMALL).learn(2000)
-    assert agent.num_actions == 4
+    assert agent._num_actions == 4
     for number in range(4):
         action = agent.predict(number)[0]
         assert world.action_space.contains(action)
@@ -64,7 +64,7 @@ def test_a_dict_of_numbers_is_a_table():
     seen = spaces.Dict(half=spaces.Discrete(2), rest=spaces.Discrete(2, start=5))
     world = Guess(seen, spaces.Discrete(4), lambda number: {"half": number // 2, "rest": 5 + number % 2})
     agent = perstep.QLearning(world, rule="d2", epsilon=0.3, **SMALL).learn(2000)
-    assert agent.num_states == 4
+    assert agent._num_states == 4
     assert [agent.predict({"half": n // 2, "rest": 5 + n % 2})[0] for n in range(4)] == [0, 1, 2, 3]
 
 
@@ -75,8 +75,8 @@ def test_composed_observations_are_flattened_for_tiles_and_networks(form, tmp_pa
     shown = halves if form == "dict" else lambda number: tuple(halves(number).values())
     world = Guess(seen, spaces.Discrete(4), shown)
     for agent in (
-        perstep.TileQ(world, rule="d2", tilings=2, tiles=2, epsilon=0.3, **SMALL).learn(3000),
-        perstep.DeepQ(world, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(2000),
+        perstep.TileQ(world, rule="differential", preset="paper", tilings=2, tiles=2, epsilon=0.3, **SMALL).learn(3000),
+        perstep.DeepQ(world, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(4000),
     ):
         assert [agent.predict(shown(number))[0] for number in range(4)] == [0, 1, 2, 3]
         assert agent.predict(spaces.flatten(seen, shown(2)))[0] == 2  # one that is flat already
@@ -96,7 +96,7 @@ def test_multi_discrete_observations_and_actions_of_a_vector():
         return Guess(seen, spaces.MultiDiscrete([2, 2]), lambda number: np.array([number // 2, number % 2]))
 
     vector = gymnasium.vector.SyncVectorEnv([make, make])
-    agent = perstep.DeepQ(vector, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(2000)
+    agent = perstep.DeepQ(vector, rule="d2", step_size=0.01, epsilon_steps=500, **DEEP, **SMALL).learn(4000)
     points = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], np.float32)  # one-hot: (0, 0) and (1, 1)
     assert agent.predict(points)[0].tolist() == [[0, 0], [1, 1]]
 

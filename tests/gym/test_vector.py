@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import perstep
 from perstep.gym.behaviour import Ends
+from perstep.gym.spaces import discrete_actions
 from perstep.gym.vector import VectorWorld, autoreset_mode
 
 pytest.importorskip("torch")
@@ -103,10 +104,9 @@ def vector(mode, num_envs):
 @pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize("mask", [False, True])
 def test_every_mode_tells_the_same(mode, num_envs, mask):
-    world, listener = (
-        VectorWorld(vector(mode, num_envs), Ends.of("mask" if mask else "continue", 0.25), 0),
-        Listener(num_envs, mask),
-    )
+    env, listener = vector(mode, num_envs), Listener(num_envs, mask)
+    ends = Ends.of("mask" if mask else "continue", 0.25)
+    world = VectorWorld(env, ends, 0, discrete_actions(env.single_action_space, "An agent"))
     listener.late = mode is AutoresetMode.NEXT_STEP  # an end is told when the next start is known
     for stretch in (1, 10, 40):
         before = sum(map(len, listener.told))

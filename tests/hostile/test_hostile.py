@@ -140,7 +140,7 @@ def test_no_setting_of_a_world_imports_a_module(world, settings, agents, tmp_pat
 @pytest.mark.parametrize("world", ["perstep/CartPole-v0", "perstep/MountainCar-v0", "perstep/Acrobot-v0"])
 def test_a_world_that_has_a_name_as_setting_is_made_again(world, tmp_path):
     perstep.TileQ(world, tilings=2, tiles=2).save(tmp_path / "a.safetensors")
-    assert perstep.load(tmp_path / "a.safetensors").learn(0).world_name.startswith(world)
+    assert perstep.load(tmp_path / "a.safetensors").learn(0)._world_name.startswith(world)
 
 
 def test_settings_that_gymnasium_uses_itself_may_be_registered(agents, tmp_path):

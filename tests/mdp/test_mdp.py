@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perstep.mdp.evaluation import NotUnichain
 from perstep.mdp.mdp import FiniteMDP, GaussianRewards
 from perstep.mdp.sampler import FiniteWorld, alias_table, start, step
 from perstep.numerics.compiled import compiled
@@ -337,3 +338,27 @@ def test_pairs_without_an_outcome_are_named_with_the_way_out() -> None:
     table[1:, 0] = 0.0
     with pytest.raises(ValueError, match=r"no outcome: \(1, 0\), \(2, 0\), \(3, 0\)\..* FiniteMDP.from_matrices"):
         FiniteMDP(table, np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("size", [1e308, -1e308, 1e200])
+def test_rewards_whose_squares_are_infinite_are_refused(size: float) -> None:
+    with pytest.raises(ValueError, match=r"must be at most 1e\+100 in size, .*, got 1e\+"):
+        FiniteMDP(np.full((2, 2, 2), 0.5), [[size, 0.0], [0.0, 1.0]])
+
+
+def test_a_probability_below_the_smallest_number_with_all_digits_is_none() -> None:
+    """Products of such numbers are 0, so a part of the code would see the transition and another would not."""
+    least = 5e-324
+    moves = [[[1.0, least], [1.0, 0.0]], [[least, 1.0], [1.0, 0.0]]]
+    mdp = FiniteMDP(moves, [[0.0, 0.0], [1.0, 1.0]])
+    assert mdp.outcomes.probability.shape[2] == 1
+    with pytest.raises(NotUnichain, match=r"2 closed classes: \{0\} and \{1\}"):
+        mdp.evaluate([0, 0])
+
+
+@pytest.mark.parametrize("size", [2, 300])
+def test_a_state_that_is_almost_never_left_gets_a_sentence(size: int) -> None:
+    moves = np.zeros((size, 1, size))
+    moves[:, 0, 0], moves[0, 0, 1], moves[1, 0, 0], moves[1, 0, 1] = 1.0, 1e-20, 1e-20, 1.0
+    with pytest.raises(ValueError, match=r"states that a policy almost never leaves\. Give the transition"):
+        FiniteMDP(moves, np.zeros((size, 1))).evaluate(np.zeros(size, int))

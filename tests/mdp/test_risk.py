@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.optimize import brentq
 from perstep.mdp import chains, risk, solving
 from perstep.mdp.mdp import FiniteMDP, GaussianRewards
 from perstep.mdp.outcomes import transition_matrix
-from perstep.worlds import garnet, red_pill_blue_pill, service_queue
+from perstep.worlds import garnet, red_pill_blue_pill, service_queue, tandem_queue
 
 LEVELS = np.array([0.1, 0.25, 0.5, 0.9])
 
@@ -64,12 +65,46 @@ def test_red_pill_blue_pill() -> None:
 
 def test_the_bound_holds_on_its_interval() -> None:
     mdp = garnet(4, 2, 2, 7, reward_sd=0.4)
-    model = risk._Model(mdp.outcomes, mdp.initial, 0.3)
+    model, enough = risk._Model(mdp.outcomes, mdp.initial, 0.3), math.nan  # the bounds are then as good as can be
     for low, high, error in ((-1.0, 0.5, 1.0), (0.1, 0.2, 1e-2), (0.1999, 0.2, 1e-8), (0.4, 0.4, 1e-13)):
-        bound = model.bound(low, high)
+        bound, _ = model.bound(low, high, [model.best.optimum] * 2, enough)
         inside = [solving.solve_model(model.matrix, model.rewards(y), mdp.initial) for y in np.linspace(low, high, 7)]
         highest = max(solution.average_reward for solution in inside)
         assert highest - 1e-12 <= bound < highest + error
+        for enough_of_it in (highest - 0.1, highest + 0.1):  # one that is compared with a number is a bound too
+            rough, _ = model.bound(low, high, [model.best.optimum] * 2, enough_of_it)
+            assert rough >= highest - 1e-12
+            assert rough > enough_of_it or rough <= enough_of_it < bound + 0.2
+
+
+@pytest.mark.parametrize("level", [0.3, 0.5, 0.9])
+def test_a_large_model_has_the_same_answer_as_a_small_one(monkeypatch: pytest.MonkeyPatch, level: float) -> None:
+    """What is done only where there are many states: sweeps before the linear systems, and sparse factorisations."""
+    mdp = tandem_queue(6)
+    small = mdp.solve(risk_level=level)
+    monkeypatch.setattr(chains, "LAPACK_UP_TO", 10)
+    monkeypatch.setattr(chains, "DENSE_UP_TO", 10)
+    large = mdp.solve(risk_level=level)
+    assert large.proven
+    assert small.proven
+    assert large.cvar == pytest.approx(small.cvar, abs=1e-8)
+    assert large.threshold == pytest.approx(small.threshold, abs=1e-8)
+    assert large.action_values == pytest.approx(small.action_values, abs=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.5, 1.0])
+def test_after_the_time_limit_comes_the_best_policy_so_far(level: float) -> None:
+    mdp = tandem_queue(6)
+    best, early = mdp.solve(risk_level=level), mdp.solve(risk_level=level, time_limit=0)
+    low, high = early.interval
+    assert low - 1e-12 <= mdp.evaluate(early.policy).reward_distribution.cvar(level) <= best.interval[1]
+    assert low <= best.cvar <= high
+    assert not early.proven
+    assert "that was asked for" in repr(early)
+    frontier = mdp.frontier([0.5, 1.0], time_limit=0)
+    assert (frontier.cvars <= [mdp.solve(risk_level=each).interval[1] for each in (0.5, 1.0)]).all()
+    with pytest.raises(ValueError, match="time_limit must be a finite number 0 or more, got -1"):
+        mdp.solve(risk_level=level, time_limit=-1)
 
 
 def test_among_equal_bad_steps_the_larger_mean_wins() -> None:
@@ -95,9 +130,9 @@ def test_a_cap_counts() -> None:
 
 def test_level_one_is_the_mean() -> None:
     mdp = garnet(6, 3, 2, 0)
-    usual, mean = mdp.solve(), mdp.solve(risk_level=1.0)
-    assert usual.average_reward == mean.average_reward
-    assert np.array_equal(usual.action_values, mean.action_values)
+    neutral, mean = mdp.solve(), mdp.solve(risk_level=1.0)
+    assert neutral.average_reward == mean.average_reward
+    assert np.array_equal(neutral.action_values, mean.action_values)
     assert mean.risk_level == 1.0
 
 

@@ -9,7 +9,7 @@ from perstep.numerics import compiled
 
 
 def test_machine_code_is_of_all_sources(monkeypatch, tmp_path):
-    """Numba itself looks at the outermost function's file alone: a loop would go on with an old rule."""
+    """Numba itself looks at the outermost function's file alone: a loop would keep an old rule."""
     assert Path(perstep.__file__).parent == compiled.PACKAGE
     (tmp_path / "rules").mkdir()
     for folder, text in (("", "compiled"), ("rules", "compiled")):

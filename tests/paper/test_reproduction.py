@@ -18,8 +18,8 @@ from perstep.app import command_flags
 from perstep.inputs.errors import UnknownName
 from perstep.paper import catalog, reproduction
 from perstep.paper import parts as paper
-from perstep.paper.parts import PARTS, belongs
-from perstep.studies.results import Results
+from perstep.paper.parts import PARTS, belongs, studies_in
+from perstep.studies.results import MissingRuns, Results
 from perstep.studies.runs import run_unit
 from perstep.studies.study_command import StudyOptions
 
@@ -219,3 +219,11 @@ def test_a_wrong_name_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(UnknownName, match=r"no scale 'papper'\. Did you mean 'paper'"):
         reproduction.reproduce(["redpill"], "papper", tmp_path)
     assert not any(tmp_path.iterdir())
+
+
+def test_what_tuned_only_left_out_is_said(tmp_path: Path) -> None:
+    study = next(iter(studies_in("redpill")))
+    other = next(setting for setting in study.settings if setting not in (study.tuned, study.traced))
+    for tuned_only, words in ((True, "leave out --tuned-only"), (False, f"in {tmp_path}.")):
+        with pytest.raises(MissingRuns, match=rf"There are no results of {study.name} with .*{words}"):
+            Results(tmp_path, [study], tuned_only=tuned_only).runs(study, other)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -60,12 +59,6 @@ def test_markdown_is_a_table():
         "|---|---|---|---|",
         "| Value Function Step Size | 2e-5 | 2e-3 | 2e-5 |",
     ]
-
-
-@EVERY
-def test_the_reproduction_page_has_them(name):
-    page = Path(__file__).parents[2] / "docs" / "reproduction.md"
-    assert ATARI_TABLES[name].markdown() in page.read_text(encoding="utf-8")
 
 
 class Cells(HTMLParser):

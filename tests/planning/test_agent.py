@@ -315,6 +315,7 @@ BOX = spaces.Box(-1.0, 1.0, (2,))
         ("FrozenLake-v1", "planner", "16 states and 4 actions"),
         (Seen(spaces.MultiDiscrete([3, 4])), "planner", "12 states and 2 actions"),
         (Seen(BOX), "d2-tile-sarsa", "2 bounded numbers, which tiles cover"),
+        (Seen(BOX, BOX), "d2-sac", "actions are vectors in Box"),
         (Seen(spaces.Discrete(10**9)), "d2-deep-q", "needs a network"),
         (Seen(spaces.Box(-1.0, 1.0, (20,))), "d2-deep-q", "needs a network"),
         (Seen(spaces.Box(0, 255, (8, 8, 3), np.uint8)), "d2-deep-q", "needs a network"),
@@ -328,9 +329,9 @@ def test_the_learner_is_chosen_by_the_spaces(world, name, reason):
     assert why.endswith(".")
 
 
-def test_actions_in_a_box_have_no_learner():
-    with pytest.raises(TypeError, match=r"no learner for actions in Box.*TransformAction"):
-        perstep.make_agent("auto", Seen(BOX, BOX))
+def test_a_space_of_actions_without_a_learner_is_refused():
+    with pytest.raises(TypeError, match=r"no learner for actions in Text.*TransformAction"):
+        perstep.make_agent("auto", Seen(BOX, spaces.Text(3)))
 
 
 def test_auto_makes_the_agent_and_says_why(capsys):

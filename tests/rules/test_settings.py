@@ -31,7 +31,7 @@ NO_NUMBERS = [math.nan, math.inf, -math.inf, "0.1", None, True, [0.1], 1j, 10**4
 
 
 def refused(config, name, value, *, kind=ValueError):
-    """The sentence with which a setting is refused: it names the setting and shows what came."""
+    """The sentence with which a setting is refused: it names the setting and shows what it got."""
     with pytest.raises(kind) as caught:
         config(**{name: value})
     sentence = str(caught.value)
@@ -438,7 +438,7 @@ def test_signatures_list_the_settings(agent, first):
     fields = dataclasses.fields(kind.Config)
     assert list(parameters) == [*first, *(field.name for field in fields)]
     for field in fields:
-        assert parameters[field.name].default == presets.defaults(kind.Config.__name__, "steady").get(
+        assert parameters[field.name].default == presets.defaults(kind.Config, "steady").get(
             field.name, "steady" if field.name == "preset" else field.default
         )
         assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY

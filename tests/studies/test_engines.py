@@ -161,7 +161,7 @@ def test_a_run_in_a_process_tells_how_far_it_is(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("world", "error"),
     [
-        ("Raises", "ArithmeticError: the world came to an end"),
+        ("Raises", "ArithmeticError: the world failed"),
         ("NaN", "BadReward: At step 29 the reward must be one finite number"),
         ("Dies", "ProcessDied: its process ended by SIGKILL, perhaps because memory ran out, each of 3 times."),
     ],

@@ -1,4 +1,4 @@
-"""One ranking of configurations: the best first, what failed last, ties in the order in which they came."""
+"""One ranking of configurations: the best first, what failed last, ties in the order in which they were given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that was stopped anywhere goes on from its checkpoint, and ends as if nobody had stopped it."""
+"""A run that was stopped anywhere resumes from its checkpoint, and ends as if nobody had stopped it."""
 
 from __future__ import annotations
 

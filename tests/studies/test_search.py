@@ -131,7 +131,7 @@ def test_failed_trials_are_told_and_the_others_go_on(tmp_path, capsys):
     (tmp_path / "mine.json").write_text(json.dumps(given))
     assert searched(tmp_path / "mine.json", tmp_path) == 1
     told = capsys.readouterr().out
-    assert "1 of 2 runs: ArithmeticError: the world came to an end" in told
+    assert "1 of 2 runs: ArithmeticError: the world failed" in told
     assert "all configurations were run: 2" in told
 
 

@@ -225,7 +225,7 @@ def test_failed_runs_are_told_and_the_command_says_so(tmp_path, capsys):
     (tmp_path / "mine.json").write_text(json.dumps(given))
     assert main(["sweep", str(tmp_path / "mine.json"), "--out", str(tmp_path)]) == 1
     told = capsys.readouterr().out
-    assert "1 of 2 runs: ArithmeticError: the world came to an end" in told
+    assert "1 of 2 runs: ArithmeticError: the world failed" in told
     assert "--retry-failed" in told
     assert "1, 1 failed" in told
 

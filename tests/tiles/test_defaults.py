@@ -212,12 +212,13 @@ def bonus(run):
 def test_the_scale_free_actor_critic_is_its_listing():
     run = new_run(linear.ACTOR_CRITIC)
     w, u, e = run.weights.critic[0, :, 0].copy(), run.weights.actor.copy(), run.optimism.unseen[0, :, 0].copy()
-    R_bar, kinds = [run.rewards.theta[0]], set()
+    R_bar, size, kinds = [run.rewards.theta[0]], [0.0], set()
 
     def check(x, A, R, x_next, _, done):
         kinds.add((unit(run) > 0, done))
         steps = ALPHA, BETA, ETA_PI * ALPHA, GAMMA
-        oracles.scale_free_actor_critic(w, u, e, R_bar, *steps, bonus(run), unit(run), x, A, R, x_next, done)
+        seen = run.rewards.units[units.SEEN], bonus(run), unit(run)
+        oracles.scale_free_actor_critic(w, u, e, R_bar, size, *steps, *seen, x, A, R, x_next, done)
         np.testing.assert_allclose(run.weights.critic[0, :, 0], w, rtol=0, atol=1e-12)
         np.testing.assert_allclose(run.optimism.unseen[0, :, 0], e, rtol=0, atol=1e-12)
         np.testing.assert_allclose(run.weights.actor, u, rtol=0, atol=1e-12)

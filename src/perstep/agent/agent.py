@@ -10,23 +10,22 @@ import os
 import threading
 import time
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.agent import saving
-from perstep.agent.arrays import Limits, check_limits, check_masses, fill, finite_numbers, put
+from perstep.agent.arrays import check_masses, fill, finite_numbers, put
 from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agent.card import card
 from perstep.agent.checks import Finding, FindingWarning, findings
 from perstep.agent.earned import headline
 from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
+from perstep.agent.family import Family
 from perstep.agent.life import LONGEST, Life
 from perstep.display.progress import Bar
 from perstep.distributions.distribution import Distribution
@@ -39,8 +38,9 @@ from perstep.gym.opening import Absent, go_back, name_of_world, open_world
 from perstep.gym.spaces import space_to_json
 from perstep.inputs.checks import count, whole
 from perstep.inputs.synonyms import instead_of
+from perstep.mdp.env import FiniteMDPEnv
 from perstep.mdp.mdp import FiniteMDP
-from perstep.numerics.randomness import Generator, make_generator
+from perstep.numerics.randomness import make_generator
 from perstep.rules import transition
 from perstep.rules.masses import MOST_DOUBLINGS, is_outgrown
 from perstep.rules.masses import atoms as atoms_of_masses
@@ -96,12 +96,8 @@ class AgentHooks:
         note_end(self._agent._life.record, episode_return)
 
 
-class Agent(ABC):
-    """An agent in its world: learn, look, save, go on."""
-
-    Config: ClassVar[Any]  # the class of its settings
-    _hooks: Any  # the AgentHooks of its learner
-    _reads_vectors: ClassVar[bool] = True  # observations that are composed become vectors
+class Agent(Family):
+    """An agent in its world: learn, look, save, resume."""
 
     def __new__(cls, *given: Any, **settings: Any) -> Self:
         """Refuse what is given by position, as elsewhere, before Python does so without a hint."""
@@ -126,7 +122,7 @@ class Agent(ABC):
             "Choose a smaller num_quantiles.",
         )
         self._opened = open_world(env, self._reads_vectors)
-        if config.objective == PER_EPISODE and self.never_ends:
+        if config.objective == PER_EPISODE and self._never_ends:
             raise ValueError(
                 f"objective={PER_EPISODE!r} needs episodes that end, but {name_of_world(self._opened, self._opened.env)} goes on "
                 "for ever: so does every finite MDP, and every world behind perstep.gym.endless. Give the Gymnasium environment "
@@ -135,7 +131,7 @@ class Agent(ABC):
         self._composed = self._opened.composed if self._reads_vectors else None
         self._life = Life(config.theta_size, changing=config.preset == "changing", forecasts=config.forecast)
         self.may_diverge = False
-        """Whether learning goes on when the estimates become infinite, as in studies over whole grids."""
+        """Whether learning continues when the estimates become infinite, as in studies over whole grids."""
         self._rewards: RewardEstimate = transition.reward_estimate(
             config.theta_size,
             config.initial_average_reward,
@@ -155,8 +151,11 @@ class Agent(ABC):
         self._prediction_generator = make_generator(config.seed, 1)
         self._ends = self._new_ends()
         self._world: GymnasiumWorld | None = None
-        if self._opened.env is not None:
-            self._world = GymnasiumWorld(self._opened.env, self._ends, config.seed)
+        plain = self._opened.env
+        if self._opened.mdp is not None and not self._has_loop_for_mdps:
+            plain = FiniteMDPEnv(self._opened.mdp)
+        if plain is not None:
+            self._world = GymnasiumWorld(plain, self._ends, config.seed)
 
     @property
     def config(self) -> Any:
@@ -185,7 +184,7 @@ class Agent(ABC):
         return self._opened.mdp
 
     @property
-    def world_name(self) -> str:
+    def _world_name(self) -> str:
         """The id of the world with its settings; of a finite MDP its name and sizes."""
         world = getattr(self, "_vector_world", None) or self._world
         return name_of_world(self._opened, None if world is None else world.env)
@@ -193,7 +192,8 @@ class Agent(ABC):
     @property
     def compiled_world(self) -> str | None:
         """The name of the world if learning in it is one compiled loop; None for the plain loop of Gymnasium."""
-        return self._opened.mdp.name or "a finite MDP" if self._opened.mdp is not None else None
+        mdp = self._opened.mdp if self._has_loop_for_mdps else None
+        return None if mdp is None else mdp.name or "a finite MDP"
 
     @property
     def ends(self) -> int:
@@ -201,7 +201,7 @@ class Agent(ABC):
         return self._ends.number
 
     @property
-    def never_ends(self) -> bool:
+    def _never_ends(self) -> bool:
         """Whether it is known that no episode ever ends in this world."""
         return self._opened.never_ends
 
@@ -237,7 +237,7 @@ class Agent(ABC):
         snapshot_at: Iterable[int] = (),
         **elsewhere: Never,
     ) -> Self:
-        """Learn for `num_steps` more steps; call again to go on.
+        """Learn for `num_steps` more steps; call again to continue.
 
         `progress`: show a progress bar always (True), never (False), or on a terminal when it takes long (None).
         `callback(agent)` is called several times a second, and an `EvalCallback` or `CheckpointCallback` every so many steps; give
@@ -366,7 +366,7 @@ class Agent(ABC):
         return card(self, os.fspath(path))
 
     def save(self, path: str | os.PathLike[str], *, card: bool = False) -> None:
-        """Write everything to one .safetensors file, published by rename; `perstep.load` reads it and goes on to the bit.
+        """Write everything to one .safetensors file, published by rename, from which `perstep.load` continues to the bit.
 
         `card`: also write `card()` beside it, as a file that ends in .md.
         """
@@ -381,7 +381,7 @@ class Agent(ABC):
             )
         return agent
 
-    if not TYPE_CHECKING:  # a type checker should go on to refuse such names
+    if not TYPE_CHECKING:  # a type checker should still refuse such names
 
         def __getattr__(self, name: str) -> Never:
             """Only for what an agent has not got: the sentence for a name of another library."""
@@ -394,7 +394,7 @@ class Agent(ABC):
         actions and the world; by default that of the agent.
 
         A Gymnasium world is made a second time from its id and settings, or copied. Where neither is possible, the agent's own
-        world is used, and learning then goes on from a fresh reset.
+        world is used, and learning then continues from a fresh reset.
         """
         for name in elsewhere:
             hint = instead_of(name) or "See help(agent.evaluate)."
@@ -424,8 +424,8 @@ class Agent(ABC):
     def forecast(self, num_steps: int, observation: Any = None) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.
 
-        As the agent behaved of late, explorations included, from anywhere in the long run. From a state of a finite world that is
-        known, `agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…)` is exact.
+        As the agent behaved recently, random actions included, from anywhere in the long run. From a state of a finite world that
+        is known, `agent.mdp.evaluate(agent.policy()).forecast(num_steps, start=…)` is exact.
         """
         num_steps = whole("num_steps", num_steps, 1, LONGEST)
         if not self.config.forecast:
@@ -439,95 +439,21 @@ class Agent(ABC):
             )
         return self._life.forecast(num_steps)
 
-    @abstractmethod
-    def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[Any, None]:
-        """The action for an observation (or the actions for a batch) and None, as tools for Stable-Baselines3 expect."""
-
-    @abstractmethod
     def _advance(self, num_steps: int) -> None:
-        """Learn for some steps and count them in `self.steps`."""
-
-    @abstractmethod
-    def _follow(
-        self, generator: Generator, picker: Generator, num_steps: int, deterministic: bool, kept: Floats
-    ) -> Evaluation | None:
-        """Follow the policy in a compiled world; None where the world is not compiled. `kept`: room for rewards."""
-
-    @abstractmethod
-    def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
-        """A function from an observation to an action."""
-
-    def _acting(self) -> AbstractContextManager[None]:
-        """The context in which `_chooser`'s function is to be called."""
-        return nullcontext()
-
-    @abstractmethod
-    def _spaces(self) -> dict[str, Any]:
-        """What a file must say about the spaces of the world, so that the agent can answer without the world."""
+        """Learn for some steps and count them in `self.steps`: in the plain loop, unless there is a compiled one."""
+        self._gymnasium_world().learn(self._hooks, self.steps, num_steps)
 
     def _described_spaces(self) -> dict[str, Any]:
         """`_spaces`, and how observations become vectors."""
         found = None if self._composed is None else space_to_json(self._composed)
         return self._spaces() if found is None else {**self._spaces(), "composed": found}
 
-    @abstractmethod
     def _snapshot(self) -> Snapshot:
         """A copy of the estimates."""
-
-    @abstractmethod
-    def _arrays(self) -> storage.Arrays:
-        """What the agent has learnt beyond θ, by name: views of its memory, which a file is written from and read into."""
-
-    def _limits(self) -> dict[str, Limits]:
-        """What the numbers in these arrays may be, by name (or by how names begin, with a dot at the end)."""
-        return {}
-
-    def _take_over(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        """Take what was learnt from a file."""
-        for name, array in (own := self._arrays()).items():
-            put(name, array, arrays)
-        check_limits(own, self._limits())
-
-    def _check_point(self, point: Any, action: Any) -> None:  # noqa: B027 (an agent may have nothing to check)
-        """Refuse a point and an action from a file that compiled code would use as indices out of range."""
-
-    @classmethod
-    @abstractmethod
-    def _check_sizes(cls, config: Any, about: dict[str, Any], arrays: storage.Arrays) -> None:
-        """Refuse a file whose settings claim more memory than its arrays hold, before memory is allocated for it."""
-
-    @classmethod
-    def _given(cls, arrays: storage.Arrays) -> tuple[Any, ...]:
-        """What the constructor needs beside the world and the settings, from a file."""
-        return ()
-
-    @classmethod  # noqa: B027 (an agent may have nothing to check)
-    def _check_spaces(cls, world: Any, about: dict[str, Any]) -> None:
-        """Refuse a world made from a file that is not what the file says about its spaces."""
-
-    @classmethod
-    def _settings_from(cls, config: Any, about: dict[str, Any]) -> dict[str, Any]:
-        """The settings with which a saved agent is made again."""
-        settings: dict[str, Any] = config.settings()
-        return settings
-
-    @classmethod
-    def _on_this_machine(cls, config: Any, own: bool) -> Any:
-        """The settings, adapted to a machine that lacks what they name. `own`: the file is a checkpoint of our own run."""
-        return config
-
-    def _values(self) -> tuple[Floats, ...]:
-        """What must stay finite, beside θ."""
-        return ()
-
-    def _level_of_values(self) -> tuple[float, float]:
-        """The mean of the values and their spread: whether they drift. NaN where nothing says so."""
         values = self._values()
-        if not values or not values[0].size:
-            return math.nan, math.nan
-        return float(values[0].mean()), float(values[0].std())
+        return Snapshot(
+            self.steps, self.average_reward, self.reward_quantiles, values[0].copy() if values else np.zeros(0)
+        )
 
     def _check_finite(self) -> None:
         """Raise an error if the estimates are no longer finite."""
@@ -538,7 +464,7 @@ class Agent(ABC):
         step_size = getattr(self.config, "step_size", None)  # a planner has none
         smaller = "" if step_size is None else f"a smaller step_size (it was {step_size}), or with "
         raise Diverged(
-            f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot go on. Begin again "
+            f"By step {self.steps:,} the estimates are NaN or infinite, so this agent cannot continue. Begin again "
             f"with {smaller}smaller rewards."
         )
 

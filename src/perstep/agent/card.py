@@ -23,9 +23,9 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
     _, world = describe(agent._opened, agent._world, agent._described_spaces())
     given = "" if world["kind"] == "mdp" or "kwargs" in world else ", env=your_world"
     parts = [
-        f"# {name} in {agent.world_name}",
+        f"# {name} in {agent._world_name}",
         f"A `perstep.{type(agent).__name__}`{rule}{source}, after {agent.steps:,} steps of learning. "
-        f"World: {f'`{agent._opened.id}`, ' if agent._opened.id else ''}{agent.world_name}. Preset: `{agent.config.preset}`.",
+        f"World: {f'`{agent._opened.id}`, ' if agent._opened.id else ''}{agent._world_name}. Preset: `{agent.config.preset}`.",
         *([sentence] if agent.ends and (sentence := objective_sentence(agent)) else []),
         _settings(agent),
         "## What it earned",
@@ -56,8 +56,8 @@ def algorithm_of(agent: Any) -> Algorithm | None:
 def _settings(agent: Any) -> str:
     """The settings that differ from those of the preset."""
     config = agent.config
-    usual = type(config).of({"preset": config.preset, **({"rule": config.rule} if config.rule else {})}).settings()
-    other = {name: value for name, value in config.settings().items() if value != usual[name] and name != "rule"}
+    preset = type(config).of({"preset": config.preset, **({"rule": config.rule} if config.rule else {})}).settings()
+    other = {name: value for name, value in config.settings().items() if value != preset[name] and name != "rule"}
     if not other:
         return "All settings are those of the preset."
     return "\n".join(

@@ -172,7 +172,7 @@ def _average(agent: Agent) -> Iterator[Finding]:
     if config.rule_row.has_reward_quantiles and not config.centered:
         advice = (
             "the mean of its reward quantiles misses rare rewards, and nothing corrects it where no average is subtracted. The "
-            "values do not depend on it: read agent.reward_distribution, or use rule='differential'"
+            "values do not depend on it: read agent.reward_distribution.mean, or use rule='differential'"
         )
     elif config.rule_row.has_reward_quantiles and not (
         getattr(config, "average_step_size", None) or config.offset_ratio
@@ -261,7 +261,7 @@ def _unvisited(agent: Agent) -> Iterator[Finding]:
 
 
 def _look(agent: Agent) -> Iterator[Finding]:
-    """Rewards, far from the usual one, that make up much of what is earned and come later than the values look. An episode that
+    """Rewards, far from the median, that make up much of what is earned and come later than the values look. An episode that
     masks its end is a task of its own length."""
     config, rewards = agent.config, agent.reward_distribution
     by_discount = 1.0 / (1.0 - config.discount) if config.discount < 1.0 else math.inf
@@ -341,7 +341,7 @@ def _cost_of_exploring(agent: Agent, std: float) -> float:
     if not (config.on_a_table and isinstance(epsilon, float)):
         return 0.0
     by_delta = config.average_moves_with_value or agent._run.schedule.offset_ratio > 0.0
-    return epsilon * (1.0 - 1.0 / agent.num_actions) * std if by_delta else 0.0
+    return epsilon * (1.0 - 1.0 / agent._num_actions) * std if by_delta else 0.0
 
 
 def _largest_reward(agent: Agent) -> float:

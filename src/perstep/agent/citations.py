@@ -38,6 +38,18 @@ OTHERS = {
   booktitle = {Proceedings of the AAAI Conference on Artificial Intelligence},
   year = {2018}
 }""",
+    "Haarnoja": """@inproceedings{haarnoja2018soft,
+  title = {Soft Actor-Critic: Off-Policy Maximum Entropy Deep Reinforcement Learning with a Stochastic Actor},
+  author = {Haarnoja, Tuomas and Zhou, Aurick and Abbeel, Pieter and Levine, Sergey},
+  booktitle = {International Conference on Machine Learning},
+  year = {2018}
+}""",
+    "Hisaki": """@inproceedings{hisaki2024rvisac,
+  title = {{RVI-SAC}: Average Reward Off-Policy Deep Reinforcement Learning},
+  author = {Hisaki, Yukinari and Ono, Isao},
+  booktitle = {International Conference on Machine Learning},
+  year = {2024}
+}""",
     "Mnih": """@article{mnih2015human,
   title = {Human-level control through deep reinforcement learning},
   author = {Mnih, Volodymyr and Kavukcuoglu, Koray and Silver, David and others},

@@ -118,7 +118,7 @@ def compare(
 
 
 def _refuse_several_worlds(agents: Mapping[str, Agent]) -> None:
-    worlds = {name: agent.world_name for name, agent in agents.items() if hasattr(agent, "world_name")}
+    worlds = {name: agent._world_name for name, agent in agents.items() if hasattr(agent, "_world_name")}
     if len(set(worlds.values())) > 1:
         named = ", ".join(f"{name!r} in {world}" for name, world in worlds.items())
         raise ValueError(

@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str], env: World | None = None, *, budget: floa
         raise storage.BadFile(f"{path}: {str(error) or 'memory ran out.'}") from error
 
 
-def go_on(path: str | os.PathLike[str], env: World) -> Agent:
+def resume(path: str | os.PathLike[str], env: World) -> Agent:
     """Like `load`, for the checkpoint of a run whose settings the caller has checked: it may take what the machine has."""
     return _load(path, env, own=True)
 
@@ -68,7 +68,7 @@ def load_checkpoint(path: Path, env: World, check: Callable[[Path], None] = lamb
 
     def loaded(file: Path) -> Agent:
         check(file)
-        return go_on(file, env)
+        return resume(file, env)
 
     try:
         return loaded(path)
@@ -159,7 +159,10 @@ def _saved_sizes(about: dict[str, Any], arrays: storage.Arrays) -> str:
 def sizes_in_words(spaces: Any) -> str:
     """The sizes that an agent's description of its spaces gives, such as "16 states and 4 actions"; empty if it gives none."""
     try:
-        actions = f"{math.prod(spaces['actions']['sizes'])} actions"
+        moves = spaces["actions"]
+        actions = (
+            f"{math.prod(moves['sizes'])} actions" if "sizes" in moves else f"actions of shape {tuple(moves['shape'])}"
+        )
         if "states" in spaces:
             return f"{math.prod(spaces['states']['sizes'])} states and {actions}"
         seen = spaces.get("observations", spaces)

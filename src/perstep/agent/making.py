@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium.spaces import Box
 
 from perstep.agent.agent import Agent
 from perstep.gym.opening import open_world
@@ -28,11 +29,13 @@ def choose(env: World) -> tuple[str, str]:
             f"the world is a finite MDP with {opened.mdp.num_states:,} states; counting and planning earns most there."
         )
     observations, actions = opened.env.observation_space, opened.env.action_space
+    if isinstance(actions, Box):
+        return "d2-sac", f"actions are vectors in {actions}."
     moves = numbering(actions)
     if moves is None:
         raise TypeError(
-            f"There is no learner for actions in {actions}. Make a few of them the actions of the world, as numbers: "
-            "gymnasium.wrappers.TransformAction."
+            f"There is no learner for actions in {actions}. Make them a box, or a few of them the actions of the world, as "
+            "numbers: gymnasium.wrappers.TransformAction."
         )
     states = numbering(observations)
     if states is not None and states.count * moves.count <= MOST_PAIRS:

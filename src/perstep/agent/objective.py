@@ -7,7 +7,7 @@ from typing import Any
 
 def objective_sentence(agent: Any) -> str:
     """The objective that is in force; empty where no episode ever ends, so that there is nothing to choose."""
-    if agent.never_ends:
+    if agent._never_ends:
         return ""
     config = agent.config
     discount = getattr(config, "discount", 1.0)

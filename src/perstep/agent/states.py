@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import os
 from abc import abstractmethod
@@ -38,6 +39,8 @@ class StatesAgent(Agent):
 
     def __init__(self, env: World | Absent, config: Any) -> None:
         super().__init__(env, config)
+        if not self._has_loop_for_mdps:  # Gymnasium speaks of numbers
+            self._opened = dataclasses.replace(self._opened, numbered=True)
         self._states, self._actions = self._numberings()
 
     @property
@@ -46,12 +49,12 @@ class StatesAgent(Agent):
         return self._opened.mdp
 
     @property
-    def num_states(self) -> int:
+    def _num_states(self) -> int:
         """Rows of the table."""
         return self._states.count
 
     @property
-    def num_actions(self) -> int:
+    def _num_actions(self) -> int:
         """Actions of the world."""
         return self._actions.count
 
@@ -143,7 +146,7 @@ class StatesAgent(Agent):
         return {"states": self._states.to_json(), "actions": self._actions.to_json()}
 
     def _check_point(self, point: Any, action: Any) -> None:
-        within("observation", np.array([count("observation", point, 0)]), self.num_states)
+        within("observation", np.array([count("observation", point, 0)]), self._num_states)
         self._actions.one(operator.index(action))
 
 
@@ -169,8 +172,8 @@ class StateHooks(AgentHooks):
         return int(self._agent._states.one(observation))
 
     def _outside(self, *points: int) -> IndexError:
-        wrong = next(point for point in points if not 0 <= point < self._agent.num_states)
-        return IndexError(f"A state must be from 0 to {self._agent.num_states - 1}, got {wrong!r}.")
+        wrong = next(point for point in points if not 0 <= point < self._agent._num_states)
+        return IndexError(f"A state must be from 0 to {self._agent._num_states - 1}, got {wrong!r}.")
 
 
 def one_hot(scores: Floats) -> Floats:

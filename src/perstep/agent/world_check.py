@@ -6,13 +6,14 @@ import copy
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from perstep.agent.checks import Finding
 from perstep.distributions.distribution import Floats
 from perstep.gym.answers import first_observation, whole_step
 from perstep.gym.opening import make
-from perstep.gym.spaces import discrete_actions
+from perstep.gym.spaces import bounded_actions, discrete_actions
 from perstep.gym.vector import DISABLED, NEXT_STEP, SAME_STEP, autoreset_mode, is_vector
 from perstep.gym.world_state import restore, snapshot, time_limit
 from perstep.inputs.checks import count
@@ -63,7 +64,8 @@ def check_world(env: Any, num_steps: int = 1000, seed: int = 0) -> WorldCheck:
         )
     found = WorldCheck()
     try:
-        discrete_actions(made.single_action_space if is_vector(made) else made.action_space, "An agent")
+        actions = made.single_action_space if is_vector(made) else made.action_space
+        (bounded_actions if isinstance(actions, Box) else discrete_actions)(actions, "An agent")
     except TypeError as error:
         found.append(Finding("actions", str(error)))
     try:

@@ -1,4 +1,8 @@
-"""The command line: one function for each command, and the settings of every algorithm as flags."""
+"""The command line: one function for each command, and the settings of every algorithm as flags.
+
+A command imports what it needs when it runs: help, error messages and the version should not wait for compilers. tyro reads
+the flags of one command; as subcommands of tyro all algorithms would have to be built, with their settings, at every call.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,6 @@ from typing import TYPE_CHECKING
 from perstep.app.command_flags import EvaluateFlags, ReportFlags, ReproduceFlags, StudyFlags, SweepFlags
 from perstep.system.standard_streams import drop_output_without_reader, replace_unencodable_characters
 
-# A command imports what it needs when it runs: help, error messages and the version should not wait for compilers.
 if TYPE_CHECKING:
     from perstep.studies.study_command import StudyOptions
 

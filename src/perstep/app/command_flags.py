@@ -57,7 +57,7 @@ class StudyFlags:
 class ReproduceFlags(StudyFlags):
     """Run the experiments of the paper, and make their figures and tables."""
 
-    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]")] = ()
+    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[PART ...]", help_behavior_hint="")] = ()
     """Experiments: redpill, pendulum, theory (these three by default), minatar, minatar-tuning, atari,
     atari-figure-4, atari-short."""
     scale: Literal["smoke", "small", "paper"] = "small"

@@ -1,6 +1,7 @@
 """Completion in shells: the commands, flags, algorithms and worlds as a script that bash, zsh or fish reads when it starts.
 
-The script holds all words, so that a press of the tab key starts no Python.
+The script holds all words, so that a press of the tab key starts no Python. tyro can write such scripts too, but they offer nothing
+that is given by position (algorithms, worlds, files), and start Python at every press.
 """
 
 from __future__ import annotations

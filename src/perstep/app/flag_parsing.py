@@ -9,7 +9,9 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, get_args
+from functools import reduce
+from operator import or_
+from typing import Any, TypeVar, get_args, get_origin
 
 import tyro
 from tyro.conf import FlagCreatePairsOff
@@ -129,6 +131,40 @@ def _registry() -> ConstructorRegistry:
             return read("FLOAT|SCALE:POWER[:DELAY]", _step_size, float, Decay, type(None))
         if get_args(info.type) == (str, tuple[Any, int]):  # otherwise tyro makes a subcommand for each
             return read("STR|[OBSERVATION,ACTION]", _reference, str, tuple)
+        if type(None) in get_args(info.type):
+            return _optional(info)
+        if get_origin(info.type) is tuple and get_args(info.type)[1:] == (Ellipsis,):
+            return _several(info)
         return read("INT", _whole, int) if info.type is int else None
 
     return registry
+
+
+def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """A value or nothing, in the help by the value alone. "None" is read too."""
+    value = ConstructorRegistry.get_primitive_spec(
+        PrimitiveTypeInfo.make(
+            reduce(or_, (each for each in get_args(info.type) if each is not type(None))), info.markers
+        )
+    )
+    if not isinstance(value, PrimitiveConstructorSpec) or value.nargs not in (1, "*"):
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=value.nargs, metavar=value.metavar, choices=None if value.choices is None else (*value.choices, "None"),
+        instance_from_str=lambda words: None if words == ["None"] else value.instance_from_str(words),
+        is_instance=lambda given: given is None or bool(value.is_instance(given)),
+        str_from_instance=lambda given: ["None"] if given is None else value.str_from_instance(given),
+    )  # fmt: skip
+
+
+def _several(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Any number of values of a kind, in the help with "none" where there are none by default."""
+    value = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(get_args(info.type)[0], info.markers))
+    if not isinstance(value, PrimitiveConstructorSpec) or value.nargs != 1:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs="*", metavar=f"[{value.metavar} [{value.metavar} ...]]", choices=value.choices,
+        instance_from_str=lambda words: tuple(value.instance_from_str([word]) for word in words),
+        is_instance=lambda given: isinstance(given, tuple) and all(value.is_instance(each) for each in given),
+        str_from_instance=lambda given: [text for each in given for text in value.str_from_instance(each)] or ["none"],
+    )  # fmt: skip

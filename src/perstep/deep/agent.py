@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perstep.agent.agent import Floats
+from perstep.agent.arrays import Limits, below, check_limits, put
 from perstep.agent.evaluation import Evaluation
 from perstep.agent.states import follow_policy
-from perstep.deep.network_agent import NetworkAgent
+from perstep.deep.network_agent import NetworkAgent, needs_torch
 from perstep.deep.settings import DeepQConfig
+from perstep.files.storage import Arrays
 from perstep.gym.opening import Absent
+from perstep.gym.spaces import Numbering, discrete_actions
 from perstep.numerics.policies import epsilon_greedy
 from perstep.numerics.randomness import Generator, uniform
 from perstep.rules.transition import mean_of_last_axis
 
 if TYPE_CHECKING:
-    from perstep.deep.learner import NetworkLearner
+    from perstep.deep.q_learning import DeepQLearner
     from perstep.gym.opening import World
 
 REPEAT_POWER = 1.5  # a random action is repeated for k steps with a probability in proportion to k to minus this power
@@ -33,10 +35,16 @@ class DeepQ(NetworkAgent):
     """
 
     Config = DeepQConfig
+    config: DeepQConfig
+    _network: DeepQLearner
+    _actions: Numbering
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, DeepQConfig.of(settings))
         lengths = np.arange(1, self.config.longest_repeat + 1)
+        self._repeats = np.zeros(
+            (self._replay.num_envs, 2), np.int64
+        )  # how often still which random action, for each world
         self._repeat_chances = np.cumsum(lengths**-REPEAT_POWER)  # not divided by their sum
 
     @property
@@ -118,21 +126,54 @@ class DeepQ(NetworkAgent):
         policy = np.array([self.policy(state, deterministic) for state in range(self.mdp.num_states)])  # (S, A)
         return follow_policy(self, policy, generator, picker, num_steps, kept)
 
-    def _chooser(self, generator: Generator, deterministic: bool) -> Callable[[Any], Any]:
-        def choose(observation: Any) -> Any:
-            points = self._observations.keep(observation)[None]
-            return self._actions.point(int(self._choose(points, generator, deterministic)[0]))
+    @property
+    def risk_adjusted_reward(self) -> float:
+        """The estimate of what is maximised: the average reward, or with a risk_level below 1 the mean of the worst share."""
+        if self._network.heads is None:
+            return super().risk_adjusted_reward
+        return self.reward_distribution.cvar(
+            self.config.risk_level
+        )  # gains of heads lag behind, what is earned does not
 
-        return choose
+    def _answers(self, inputs: Any) -> dict[str, Any]:
+        network = self._network
+        values = network.unit * network.online.forward(inputs)[..., network.shown].mean(dim=-1)
+        return {"action_values": values, "action": values.argmax(dim=-1)}
+
+    @property
+    def _return_steps(self) -> int:
+        return self.config.return_steps
+
+    def _forget_action(self, env: int) -> None:
+        self._repeats[env] = 0
+
+    def _one(self, observation: Any) -> Floats:
+        """The n numbers of every action for one observation, (A, n)."""
+        return np.asarray(self._network.values(self._point_of_one(observation)[None])[0])
 
     @classmethod
-    def _learner_class(cls) -> type[NetworkLearner]:
-        try:
+    def _actions_of(cls, space: Any) -> Numbering:
+        return discrete_actions(space, cls.__name__)
+
+    @classmethod
+    def _actions_from(cls, values: dict[str, Any]) -> Numbering:
+        return Numbering.from_json(values)
+
+    def _arrays(self) -> Arrays:
+        repeats = {"repeats": self._repeats} if self.config.longest_repeat > 1 else {}
+        return super()._arrays() | repeats
+
+    def _limits(self) -> dict[str, Limits]:
+        return super()._limits() | {"repeats": below([self.config.longest_repeat, self._actions.count])}
+
+    def _take_over(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
+        if self.config.longest_repeat > 1:
+            put("repeats", self._repeats, arrays)
+            check_limits({"repeats": self._repeats}, self._limits())
+        super()._take_over(arrays, metadata)
+
+    @classmethod
+    def _learner_class(cls) -> type[DeepQLearner]:
+        with needs_torch(cls.__name__):
             from perstep.deep.q_learning import DeepQLearner
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            raise ImportError(
-                "perstep.DeepQ needs PyTorch, which is not installed: pip install 'perstep[deep]'"
-            ) from error
         return DeepQLearner

@@ -1,9 +1,10 @@
-"""A trained network as an ONNX file: from an observation, as the world gives it, to the values of the actions and the best one."""
+"""A trained network as an ONNX file: from an observation, as the world gives it, to what its agent answers."""
 
 from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,22 +15,26 @@ from perstep.deep.inputs import FARTHEST
 from perstep.deep.learner import NetworkLearner
 from perstep.deep.observations import Observations
 
+Answers = Callable[[torch.Tensor], dict[str, torch.Tensor]]
+
 
 class Deployed(nn.Module):
-    """The online network with all that is around it: the reading of observations, the units, and what the rule reads."""
+    """The networks with all that is around them: the reading of observations, and what the agent makes of their outputs."""
 
-    def __init__(self, learner: NetworkLearner) -> None:
+    def __init__(self, learner: NetworkLearner, answers: Answers) -> None:
         super().__init__()
-        self.online, self.about, self.unit = learner.online, learner.observations, float(learner.unit)
-        self.shown = learner.shown
+        self.online, self.about, self.answers = learner.online, learner.observations, answers
         self.standardizes = learner.inputs is not None
         mean, spread = (np.zeros(0), np.zeros(0)) if learner.inputs is None else learner.inputs.mean_and_spread()
         self.mean, self.spread = (torch.tensor(numbers, dtype=torch.float32) for numbers in (mean, spread))
 
-    def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Observations (B, *shape) → the values of the actions (B, A) and the best actions (B,)."""
-        values = self.unit * self.online.forward(self._read(observation))[..., self.shown].mean(dim=-1)
-        return values, values.argmax(dim=-1)
+    def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Observations (B, *shape) → the answers, in order."""
+        return tuple(self.answers(self._read(observation)).values())
+
+    def names(self, observation: torch.Tensor) -> list[str]:
+        """What the answers are called."""
+        return list(self.answers(self._read(observation)))
 
     def _read(self, observation: torch.Tensor) -> torch.Tensor:
         about: Observations = self.about
@@ -48,13 +53,13 @@ class Deployed(nn.Module):
         return ((numbers - self.mean) / self.spread).clamp(-FARTHEST, FARTHEST)
 
 
-def export(learner: NetworkLearner, path: Path) -> None:
-    """Write an ONNX file with the input `observation` and the outputs `action_values` and `action`, for batches of any size."""
+def export(learner: NetworkLearner, answers: Answers, path: Path) -> None:
+    """Write an ONNX file with the input `observation` and the answers as outputs, for batches of any size."""
     about = learner.observations
     example = torch.zeros((2, *about.shape), dtype=getattr(torch, about.dtype))
     if about.layout == "discrete":
         example += about.start
-    deployed = Deployed(learner).to("cpu").eval()
+    deployed = Deployed(learner, answers).to("cpu").eval()
     batch = torch.export.Dim("batch", min=1)
     quiet = logging.getLogger("torch.onnx")
     level = quiet.level
@@ -63,7 +68,7 @@ def export(learner: NetworkLearner, path: Path) -> None:
         with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("ignore")
             torch.onnx.export(
-                deployed, (example,), path, input_names=["observation"], output_names=["action_values", "action"],
+                deployed, (example,), path, input_names=["observation"], output_names=deployed.names(example),
                 dynamic_shapes={"observation": {0: batch}}, external_data=False, verbose=False,
             )  # fmt: skip
     except ModuleNotFoundError as error:

@@ -1,16 +1,14 @@
-"""A learner with a network: the network, its target network, the optimizer, the device and the threads (Alg. 6, 10, 13).
+"""A learner with networks: the networks, their targets, the optimizer, the device and the threads.
 
-What the networks are asked for a minibatch (Look) is the learner's own: deep/q_learning.py.
+Which networks there are, and their loss on a minibatch, is the learner's own: deep/q_learning.py, deep/continuous/learner.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,15 +17,15 @@ from numpy.typing import NDArray
 
 from perstep.deep import losses
 from perstep.deep.inputs import InputScale
-from perstep.deep.networks import ValueNetwork, as_inputs, layout, make_network
+from perstep.deep.networks import as_inputs, layout
 from perstep.deep.observations import Observations
 from perstep.deep.replay import LONGEST, Batch
-from perstep.deep.risk_heads import RiskHeads
-from perstep.deep.settings import DeepQConfig
+from perstep.deep.settings import NetworkConfig
 from perstep.numerics.quantiles import levels
+from perstep.numerics.randomness import Generator
 from perstep.numerics.scale import return_unit, reward_unit
 from perstep.numerics.schedules import step_size
-from perstep.rules.transition import RewardEstimate, Steps, mean_of_last_axis
+from perstep.rules.transition import RewardEstimate, Steps
 from perstep.system.budget import claim
 from perstep.system.memory import keep_freed_memory
 
@@ -44,74 +42,98 @@ class BadLoss(ArithmeticError):
 
 
 class NetworkLearner(ABC):
-    """A network and its target network, moved by minibatches."""
+    """Networks and their targets, moved by minibatches."""
 
-    def __init__(self, observations: Observations, num_actions: int, config: DeepQConfig) -> None:
-        self.observations, self.num_actions, self.config = observations, num_actions, config
+    config: NetworkConfig
+
+    def __init__(
+        self, observations: Observations, num_actions: int, config: Any, generator: Generator | None = None
+    ) -> None:
+        """`num_actions`: how many there are, or how many numbers one has. `generator`: the run's, for losses that draw."""
+        self.observations, self.num_actions, self.config, self.generator = observations, num_actions, config, generator
         self.device = device_named(config.device)
         self._claim_memory()
         self.updates = 0
         """The number of minibatches learnt from so far."""
         self.unit = 0.0 if config.scale_free else 1.0
-        """The unit of the network's values, in rewards; 0 while all rewards were equal and nothing ended."""
+        """The unit of the networks' values, in rewards; 0 while all rewards were equal and nothing ended."""
         self.inputs: InputScale | None = None
         if config.inputs == "standardized" and observations.layout == "vector":
             self.inputs = InputScale(math.prod(observations.shape))
-        self.heads: RiskHeads | None = None
-        """The heads of a scan for a risk level."""
-        if config.has_risk_heads:
-            self.heads = RiskHeads(config.risk_heads, config.risk_level, config.risk_discount)
-        self.online, self.target = self._networks()
+        with torch.random.fork_rng(devices=[]):  # the weights come from this run's seed; no global generator moves
+            torch.manual_seed(config.seed)
+            self.online, self.target = self._networks()
+        self.target.requires_grad_(False)
+        for network in (self.online, self.target):
+            network.to(self.device, memory_format=layout(observations.input_shape))
         self.is_large = sum(weight.numel() for weight in self.online.parameters()) >= LARGE
-        sees_a_grid = not self.is_large and any(isinstance(layer, torch.nn.Conv2d) for layer in self.online.body)
-        self._ratio = config.large_network_ratio if self.is_large else config.grid_network_ratio if sees_a_grid else 1.0
         self.optimizer = torch.optim.Adam(
             self.online.parameters(), self._ratio * config.value_decay(0), eps=config.adam_epsilon, fused=True
         )
-        self._weights: tuple[list[torch.Tensor], list[torch.Tensor]] = (
-            list(self.online.parameters()),
-            list(self.target.parameters()),
-        )
+        self._weights: list[torch.Tensor] = list(self.online.parameters())
+        self._leaders: list[torch.Tensor] = list(self._followed().parameters())
+        self._followers: list[torch.Tensor] = list(self.target.parameters())
         tau = torch.tensor(levels(config.value_size), dtype=torch.float32, device=self.device)
         work = config.workspace
         self._settings = losses.Settings(
             config.kernel,
             config.huber,
-            config.reward_tracking,
+            getattr(config, "reward_tracking", "stream"),
             tau,
             config.discount,
             work.horizon_factor,
             work.end_divisor,
             config.level_share,
         )
-        self._rows = torch.arange(config.batch_size, device=self.device)
-        self._forward: Any = torch.compile(self.online) if config.compile else self.online.forward
-        self._forward_target: Any = torch.compile(self.target) if config.compile else self.target.forward
-        self._bfloat16 = config.precision == "bfloat16" or (
-            config.precision == "auto" and self.is_large and has_bfloat16(self.device)
-        )
-        if config.precision == "bfloat16":
-            warn_of_slow_bfloat16(self.device)
 
-    def values(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """Values of all actions for a batch of kept observations, in rewards, (B, A, n); of a scan those of the winning
-        head, (B, A, 1)."""
-        with torch.inference_mode(), self._precision():
-            outputs = self.online.forward(self._read(observations))[..., self.shown]
-            return np.asarray(self.unit * outputs.to("cpu", torch.float64).numpy())
+    @classmethod
+    @abstractmethod
+    def network(cls, config: Any, observations: Observations, num_actions: int) -> torch.nn.Module:
+        """What is learnt, before the first update."""
+
+    @abstractmethod
+    def _networks(self) -> tuple[Any, Any]:
+        """What is learnt, and what follows it as its target."""
+
+    @abstractmethod
+    def _followed(self) -> torch.nn.Module:
+        """The part of what is learnt that the target follows."""
+
+    @abstractmethod
+    def _outputs(self) -> set[torch.Tensor]:
+        """The weights whose outputs are values: they change with the unit."""
+
+    @abstractmethod
+    def loss(self, batch: Batch, rewards: RewardEstimate, steps: Steps) -> tuple[torch.Tensor, losses.Look]:
+        """The loss of a minibatch, which may move θ and R̄, and the values that it compares."""
 
     @property
-    def shown(self) -> slice:
-        """Which of the n numbers of a value count now."""
-        return slice(None) if self.heads is None else slice(self.heads.winner, self.heads.winner + 1)
+    def _ratio(self) -> float:
+        """The factor of α."""
+        return 1.0
 
-    def scores(self, observations: NDArray[Any]) -> NDArray[np.float64]:
-        """What the rule reads from the values of all actions for a batch of kept observations, (B, A)."""
-        return np.asarray(mean_of_last_axis(self.values(observations)))
+    @property
+    def _bad_share(self) -> float:
+        """What the unit of values is divided by, since a bad step counts more than it costs."""
+        return 1.0
+
+    def _order(self, weight: torch.Tensor) -> int:
+        """The power of a factor of all values with which the slope on a weight grows."""
+        return 1 if weight in self._outputs() else 2
+
+    @classmethod
+    def shapes(cls, config: Any, observations: Observations, num_actions: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights by name, without memory for them; ValueError if no memory could hold them."""
+        try:
+            with torch.device("meta"):
+                network = cls.network(config, observations, num_actions)
+        except RuntimeError as error:
+            raise ValueError(f"a network that cannot be made ({str(error).splitlines()[0]})") from error
+        return {name: tuple(weight.shape) for name, weight in network.named_parameters()}
 
     def weights(self) -> NDArray[np.float64]:
         """All weights of the network in a row."""
-        rows = [weight.detach().to("cpu", torch.float64).reshape(-1) for weight in self._weights[0]]
+        rows = [weight.detach().to("cpu", torch.float64).reshape(-1) for weight in self._weights]
         return np.asarray(torch.cat(rows).numpy())
 
     def see(self, kept: NDArray[Any]) -> None:
@@ -119,34 +141,27 @@ class NetworkLearner(ABC):
         if self.inputs is not None:
             self.inputs.see(kept)
 
+    def see_reward(self, reward: float, kept: NDArray[np.float64]) -> None:  # noqa: B027 (a learner may have no use for it)
+        """Take note of a reward; `kept`: those of the replay."""
+
     def follow_unit(self, rewards: RewardEstimate) -> bool:
         """Take the unit of values from the returns seen so far, if it has changed much; returns whether there is one. Values in
         rewards stay as they are: heads and moments of Adam change with the unit (van Hasselt et al. 2016)."""
-        unit = float(return_unit(rewards.units)) if self.config.scale_free else 1.0
-        unit /= self.config.risk_level if self.heads is not None else 1.0  # a bad step counts 1/τ times
+        unit = float(return_unit(rewards.units)) / self._bad_share if self.config.scale_free else 1.0
         if unit and max(unit, self.unit) > NEW_UNIT * min(unit, self.unit):
             if self.unit:
                 self._rescale(self.unit / unit)
             self.unit = unit
         return self.unit > 0
 
-    def see_reward(self, reward: float, kept: NDArray[np.float64]) -> None:
-        """Let the heads of a scan take note of a reward; `kept`: those of the replay."""
-        if self.heads is None or (sources := self.heads.see(reward)) is None:
-            return
-        own = (self.online.head.weight, self.online.head.bias)
-        moments = [self.optimizer.state[weight][moment] for weight in own for moment in MOMENTS if self.updates]
-        self.heads.take_over(sources, kept, (self.online.head, self.target.head), moments, self.unit)
-
     def _rescale(self, factor: float) -> None:
-        """Multiply all outputs. The slope on a head then grows by the factor too, and that on the body by its square."""
+        """Multiply all values, and the moments of Adam with the slopes: the slope on what gives values grows by the factor too,
+        and that on the rest by its square."""
         with torch.no_grad():
-            for network in (self.online, self.target):
-                for weight in network.head.parameters():
-                    weight.mul_(factor)
-            heads = set(self.online.head.parameters())
+            for weight in self._outputs():
+                weight.mul_(factor)
             for moved, state in self.optimizer.state.items():
-                slope = factor if moved in heads else factor**2
+                slope = factor ** self._order(moved)
                 state["exp_avg"].mul_(slope)
                 state["exp_avg_sq"].mul_(slope**2)
 
@@ -154,30 +169,21 @@ class NetworkLearner(ABC):
         """Move θ, R̄, w and w_T by one minibatch, as the listings do; returns its loss."""
         kept = rewards.theta.copy(), rewards.offset.copy()
         steps = self._steps(float(reward_unit(rewards.units)) if self.config.scale_free else 1.0)
-        look = self._look(batch, losses.value_after_end(rewards, steps, self._settings))
-        if self.heads is None:
-            loss, _ = losses.loss(rewards, batch.reward, look, steps, self._settings)
-        else:
-            loss = self.heads.loss(batch.reward, look, self.unit, self.config.huber)
+        loss, look = self.loss(batch, rewards, steps)
         value = float(loss.detach())
         if not math.isfinite(value):
             rewards.theta[:], rewards.offset[:] = kept
             raise self._bad_loss(value, batch, look)
-        weights, target_weights = self._weights
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         if self.config.gradient_clip is not None:
-            torch.nn.utils.clip_grad_norm_(weights, self.config.gradient_clip, foreach=True)
+            torch.nn.utils.clip_grad_norm_(self._weights, self.config.gradient_clip, foreach=True)
         self.optimizer.param_groups[0]["lr"] = steps.value
         self.optimizer.step()
         with torch.no_grad():  # w_T ← w_T + ρ (w − w_T)
-            torch._foreach_lerp_(target_weights, weights, self.config.target_step)
+            torch._foreach_lerp_(self._followers, self._leaders, self.config.target_step)
         self.updates += 1
         return value
-
-    @abstractmethod
-    def _look(self, batch: Batch, after_end: float = 0.0) -> losses.Look:
-        """What the networks say about the two vectors of a rule."""
 
     def _ended(self, bootstrap: torch.Tensor, masked: NDArray[np.bool_], after_end: float) -> torch.Tensor:
         """The bootstrap, with the value after an end where the end of an episode is masked."""
@@ -199,7 +205,7 @@ class NetworkLearner(ABC):
     def _steps(self, unit: float = 1.0) -> Steps:
         alpha, theta = self._ratio * self.config.value_decay(self.updates), self.config.schedule()
         alpha_theta = 0.0  # where θ follows the stream of rewards
-        if self.config.reward_tracking != "stream":
+        if not self.config.from_stream:
             alpha_theta = float(step_size(theta.theta_scale, theta.theta_power, theta.theta_delay, self.updates))
         return Steps(alpha, alpha_theta, theta.offset_ratio * alpha, unit, self.unit)
 
@@ -208,29 +214,11 @@ class NetworkLearner(ABC):
             return torch.from_numpy(self.inputs.standardized(kept)).to(self.device)
         return as_inputs(kept, self.observations, torch.float32, self.device)
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.device.type, torch.bfloat16) if self._bfloat16 else nullcontext()
-
-    def _networks(self) -> tuple[ValueNetwork, ValueNetwork]:
-        config = self.config
-        shape = self.observations.input_shape
-        with torch.random.fork_rng(devices=[]):  # the weights come from this run's seed; no global generator moves
-            torch.manual_seed(config.seed)
-            online = make_network(config.network, shape, config.hidden, self.num_actions, config.value_size)
-            target = make_network(config.network, shape, config.hidden, self.num_actions, config.value_size)
-        with torch.no_grad():
-            online.head.bias.add_(config.initial_value)
-        target.load_state_dict(online.state_dict())
-        target.requires_grad_(False)
-        for network in (online, target):
-            network.to(self.device, memory_format=layout(shape))  # type: ignore[call-overload]
-        return online, target
-
     def _claim_memory(self) -> None:
         """The networks, the gradient and the moments of Adam; the inputs, layers and outputs of a minibatch, about."""
         numbers, outputs = math.prod(self.observations.input_shape), self.num_actions * self.config.value_size
         with torch.random.fork_rng(devices=[]):
-            weights = sum(map(math.prod, shapes(self.config, self.observations, self.num_actions).values()))
+            weights = sum(map(math.prod, self.shapes(self.config, self.observations, self.num_actions).values()))
         claim(20 * weights, f"a network of {weights:,} weights", "Choose smaller layers in hidden, or fewer quantiles.")
         size = self.config.batch_size
         claim(
@@ -246,8 +234,6 @@ class NetworkLearner(ABC):
             arrays["unit"] = np.array([self.unit])
         if self.inputs is not None:
             arrays |= {f"inputs.{name}": array for name, array in self.inputs.arrays().items()}
-        if self.heads is not None:
-            arrays |= {f"heads.{name}": array for name, array in self.heads.arrays().items()}
         for name, network in (("online", self.online), ("target", self.target)):
             arrays |= {f"{name}.{key}": _numpy(tensor) for key, tensor in network.state_dict().items()}
         if self.updates:
@@ -272,8 +258,6 @@ class NetworkLearner(ABC):
             self.unit = float(unit[0])
         if self.inputs is not None:
             self.inputs.restore({name: arrays[f"inputs.{name}"] for name in self.inputs.arrays()})
-        if self.heads is not None:
-            self.heads.restore({name: arrays[f"heads.{name}"] for name in self.heads.arrays()})
         if self.updates:
             for key, weight in self.online.named_parameters():
                 state = self.optimizer.state[weight]
@@ -329,34 +313,6 @@ def is_here(name: str) -> bool:
         except ValueError:
             return False
     return True
-
-
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether the processor computes with bfloat16 itself."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    return device.type == "cpu" and bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
-
-
-def warn_of_slow_bfloat16(device: torch.device) -> None:
-    """Warn where the processor only emulates bfloat16, which is many times slower than float32."""
-    native = device.type != "cpu" or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)()
-    if not native:
-        warnings.warn(
-            "This processor emulates bfloat16, which is slower than float32. Use precision='float32' here.",
-            stacklevel=4,
-        )
-
-
-def shapes(config: DeepQConfig, observations: Observations, num_actions: int) -> dict[str, tuple[int, ...]]:
-    """The shapes of the weights by name, without memory for them; ValueError if no memory could hold them."""
-    shape = observations.input_shape
-    try:
-        with torch.device("meta"):
-            network = make_network(config.network, shape, config.hidden, num_actions, config.value_size)
-    except RuntimeError as error:
-        raise ValueError(f"a network that cannot be made ({str(error).splitlines()[0]})") from error
-    return {name: tuple(weight.shape) for name, weight in network.named_parameters()}
 
 
 def _numpy(tensor: torch.Tensor) -> NDArray[Any]:

@@ -73,10 +73,7 @@ def loss(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, sett
         batch = np.array([reward.mean()]) if settings.reward_tracking == "batch-mean" else reward
         move_theta_by_batch(rewards, batch, steps.theta * steps.reward_unit)
     average = average_reward(rule, rewards)
-    targets = surplus(average, reward, look, steps, settings)[:, None] + discounted(
-        look.bootstrap, look, settings
-    )  # (B, n)
-    delta = mean_of_last_axis(targets) - mean_of_last_axis(look.estimate)  # (B,)
+    targets, delta = compared(average, reward, look, steps, settings)
     follow(
         rule, rewards, average, float(reward.mean()), steps.value_unit * error(delta.detach(), look, settings), steps
     )
@@ -85,6 +82,15 @@ def loss(rewards: RewardEstimate, reward: Floats, look: Look, steps: Steps, sett
     if rule in SCALAR or rule in VALUE:
         return Loss(smooth_l1(delta, settings.huber), delta.detach())
     return Loss(quantile_huber(targets, look.estimate, settings.tau, settings.huber), delta.detach())
+
+
+def compared(
+    average: float, reward: Floats, look: Look, steps: Steps, settings: Settings
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The targets (B, n), and δ (B,): how far the means of the estimates are from theirs."""
+    ahead = discounted(look.bootstrap, look, settings)
+    targets = surplus(average, reward, look, steps, settings)[:, None] + ahead
+    return targets, mean_of_last_axis(targets) - mean_of_last_axis(look.estimate)
 
 
 def error(delta: torch.Tensor, look: Look, settings: Settings) -> float:
@@ -223,8 +229,8 @@ def surplus(average: float, reward: Floats, look: Look, steps: Steps, settings: 
 
     R̄ of the stream is what the agent earns as it behaves; the values are those of the greedy policy, which earns r̄ − R̄ more.
     Undiscounted, all values drift by this at every step that they look further. With the share κ of their level subtracted, they
-    come to rest at the level (r̄ − R̄)/κ, and R̄ + κ · level is r̄. This is differential Q-learning, whose R̄ moves by η δ while the
-    values move by δ, summed over time: R̄ − R̄_0 = η Σ (Q − Q_0) (Wan et al. 2021).
+    come to rest at the level (r̄ − R̄)/κ, and R̄ + κ · level is r̄: RVI Q-learning with f(Q) = R̄ + κ ⟨μ, Q⟩, which is differential
+    Q-learning summed over time (docs/decisions/0020-level.md).
     """
     times: Any = 1.0
     if settings.level_share:

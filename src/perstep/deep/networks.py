@@ -73,17 +73,21 @@ def make_network(
     kind: str, input_shape: tuple[int, ...], hidden: tuple[int, ...], num_actions: int, num_quantiles: int
 ) -> ValueNetwork:
     """The network of this kind for inputs (channels, height, width) or (numbers,); `hidden` is for the perceptron."""
+    layers, num_features = make_body(kind, input_shape, hidden)
+    return ValueNetwork(layers, num_features, num_actions, num_quantiles)
+
+
+def make_body(kind: str, input_shape: tuple[int, ...], hidden: tuple[int, ...]) -> tuple[Layers, int]:
+    """The layers up to the features of a network of this kind, and how many features they give."""
     if kind == "auto":
         kind = _suited(input_shape)
     if kind == "atari":
-        layers, num_features = atari_layers(*_image(kind, input_shape, SCREEN))
-    elif kind == "minatar":
-        layers, num_features = minatar_layers(*_image(kind, input_shape, 3))
-    elif kind == "perceptron":
-        layers, num_features = perceptron_layers(input_shape, hidden)
-    else:
-        raise unknown("network", kind, NETWORKS)
-    return ValueNetwork(layers, num_features, num_actions, num_quantiles)
+        return atari_layers(*_image(kind, input_shape, SCREEN))
+    if kind == "minatar":
+        return minatar_layers(*_image(kind, input_shape, 3))
+    if kind == "perceptron":
+        return perceptron_layers(input_shape, hidden)
+    raise unknown("network", kind, NETWORKS)
 
 
 def atari_layers(channels: int, height: int, width: int) -> tuple[Layers, int]:

@@ -104,12 +104,12 @@ def observations_of(space: Any) -> Observations:
         return Observations(tuple(space.shape), "int8", "vector")
     if not isinstance(space, spaces.Box):
         raise TypeError(
-            f"DeepQ reads boxes of numbers (images or vectors) and discrete observations, but this world has {space}. "
+            f"A network reads boxes of numbers (images or vectors) and discrete observations, but this world has {space}. "
             "Wrap it with gymnasium.wrappers.FlattenObservation."
         )
     if len(space.shape) > 3:
         raise TypeError(
-            f"DeepQ reads images of up to three dimensions, but this world has {space}. Convert its frames to grayscale before "
+            f"A network reads images of up to three dimensions, but this world has {space}. Convert its frames to grayscale before "
             "you stack them, or flatten them with gymnasium.wrappers.FlattenObservation."
         )
     kept = space.dtype if space.dtype.itemsize < 4 else np.dtype(np.float32)

@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     """A minibatch of B transitions; the next minibatch overwrites it."""
 
     observation: NDArray[Any]  # (B, *shape)
-    action: NDArray[np.int64]  # (B,)
+    action: NDArray[Any]  # (B,) numbers, or (B, numbers) vectors
     reward: NDArray[np.float64]  # (B,)
     next_observation: NDArray[Any]  # (B, *shape)
     masked: NDArray[np.bool_]  # (B,) whether the value of S′ is 0, because an episode ended there
@@ -43,8 +43,9 @@ class Replay:
 
     def __init__(
         self, capacity: int, shape: tuple[int, ...], dtype: str, *, stacked: bool, num_envs: int, batch_size: int,
-        num_steps: int = 1, discount: float = 1.0,
+        num_steps: int = 1, discount: float = 1.0, action_size: int = 0,
     ) -> None:  # fmt: skip
+        """`action_size`: how many numbers an action has that is a vector; 0 where it is a whole number."""
         if num_steps > 1 and capacity < num_steps * num_envs:
             raise ValueError(
                 f"A replay of {capacity:,} transitions is too small for {num_envs} environments and return_steps={num_steps}. "
@@ -54,18 +55,20 @@ class Replay:
         depth, frame = (shape[0], shape[1:]) if stacked else (1, shape)
         num_frames = capacity + capacity // SLACK + 2 * (depth + 1) * num_envs
         of_a_frame = np.dtype(dtype).itemsize * math.prod(frame)
-        self.num_bytes = num_frames * of_a_frame + capacity * (8 * depth + 25) + num_envs * 8 * depth
+        of_an_action = 4 * action_size or 8
+        self.num_bytes = num_frames * of_a_frame + capacity * (8 * depth + 17 + of_an_action) + num_envs * 8 * depth
         """Bytes of memory that a full replay takes."""
         what, of_envs = f"a replay of {capacity:,} transitions", num_envs * 8 * (num_steps + 4)
         claim(self.num_bytes + of_envs, what, "Choose a smaller replay_capacity.")
-        room = 2 * np.dtype(dtype).itemsize * math.prod(shape) + 4 * depth + 40
+        room = 2 * np.dtype(dtype).itemsize * math.prod(shape) + 4 * depth + 32 + of_an_action
         claim(batch_size * room, f"a minibatch of {batch_size:,} transitions", "Choose a smaller batch_size.")
         announce_memory(self.num_bytes, what)
         self._frames = np.zeros((num_frames, *frame), dtype)  # (F, *frame)
         self._before = np.zeros((capacity, depth), np.int32)  # (N, K) positions of the frames of S
         self._after = np.zeros((capacity, depth), np.int32)  # (N, K) positions of the frames of S′
         self._oldest = np.zeros(capacity, np.int64)  # (N,) index of the oldest frame of each transition
-        self._action = np.zeros(capacity, np.int64)
+        actions: Any = ((action_size,), np.float32) if action_size else ((), np.int64)
+        self._action = np.zeros((capacity, *actions[0]), actions[1])
         self._reward = np.zeros(capacity)
         self._masked = np.zeros(capacity, np.bool_)
         self._cursor = np.zeros(3, np.int64)  # transitions added, frames added, transitions that can be sampled
@@ -79,7 +82,7 @@ class Replay:
         stacks = (batch_size, *shape)
         self._batch = Batch(
             np.zeros(stacks, dtype),
-            np.zeros(batch_size, np.int64),
+            np.zeros((batch_size, *actions[0]), actions[1]),
             np.zeros(batch_size),
             np.zeros(stacks, dtype),
             np.zeros(batch_size, np.bool_),
@@ -105,7 +108,7 @@ class Replay:
         self._open[env] = NO_ROW
 
     def add(
-        self, env: int, action: int, reward: float, next_observation: NDArray[Any], masked: bool, resume: NDArray[Any]
+        self, env: int, action: Any, reward: float, next_observation: NDArray[Any], masked: bool, resume: NDArray[Any]
     ) -> None:
         """Add a transition of environment `env` from its current observation. `resume` is its next observation: S′, or a reset."""
         before = self._here[env].copy()
@@ -142,7 +145,7 @@ class Replay:
             np.take(places, rows, axis=0, out=self._places, mode="clip")
             stacks = out.reshape(self._places.shape + self._frames.shape[1:])
             np.take(self._frames, self._places, axis=0, out=stacks, mode="clip")
-        np.take(self._action, rows, out=batch.action, mode="clip")
+        np.take(self._action, rows, axis=0, out=batch.action, mode="clip")
         np.take(self._reward, rows, out=batch.reward, mode="clip")
         np.take(self._masked, rows, out=batch.masked, mode="clip")
         if batch.length is not None:
@@ -165,8 +168,8 @@ class Replay:
     def _rings(self) -> tuple[str, ...]:
         return (*RINGS, "length") if self.num_steps > 1 else RINGS
 
-    def restore(self, arrays: dict[str, NDArray[Any]], num_actions: int) -> None:
-        """Load the arrays of a saved replay; ValueError if they do not fit this replay."""
+    def restore(self, arrays: dict[str, NDArray[Any]], actions: tuple[float, float]) -> None:
+        """Load the arrays of a saved replay, whose actions lie between these two numbers; ValueError if they do not fit."""
         several = ("open",) if self.num_steps > 1 else ()
         own = {name: getattr(self, f"_{name}") for name in (*self._rings, "frames", "cursor", "here", *several)}
         added, frames, size = map(int, arrays["cursor"])
@@ -179,7 +182,8 @@ class Replay:
                     f"expected {mine.dtype} {shape} for a replay's {name}, got {saved.dtype} {saved.shape}"
                 )
         _within("size", np.array([size]), min(added, self.capacity) + 1)
-        _within("actions", arrays["action"], num_actions)
+        if not ((arrays["action"] >= actions[0]) & (arrays["action"] <= actions[1])).all():
+            raise ValueError(f"expected actions of a replay from {actions[0]} to {actions[1]}")
         _within("place of a frame", arrays["here"], max(frames, 1))
         if several:
             _within("length", arrays["length"] - 1, self.num_steps)

@@ -70,7 +70,7 @@ class RiskHeads:
         self, sources: NDArray[np.int64], rewards: Floats, networks: Iterable[torch.nn.Linear],
         moments: Iterable[torch.Tensor], unit: float,
     ) -> None:  # fmt: skip
-        """Let every head go on from that of a nearby target, and count its values from the mean reward of now."""
+        """Let every head continue from that of a nearby target, and count its values from the current mean reward."""
         before = self.felt(rewards, self.scan.room[OLD_TARGETS]).mean(0)
         shift = (self.centres - before) / (1.0 - self.discount) / unit if unit and self.centres.any() else 0.0 * before
         self.centres[:] = self.felt(rewards, self.scan.targets).mean(0)

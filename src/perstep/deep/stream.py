@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perstep.deep.settings import DeepQConfig
+from perstep.deep.settings import NetworkConfig
 from perstep.numerics.compiled import compiled
 from perstep.numerics.scale import Scale, reward_unit
 from perstep.numerics.schedules import as_decay, step_size
@@ -33,26 +33,26 @@ class Stream(NamedTuple):
     scale: Scale | None
     schedule: Schedule | None  # None: minibatches move θ and R̄
     average: AverageSteps | None  # of an R̄ that θ stands beside
-    after_end: float  # what an end adds to a return around its mean, in R̄
+    lost_divisor: float  # what an end takes from a return is R̄ divided by it
 
     @classmethod
-    def of(cls, config: DeepQConfig) -> Stream:
+    def of(cls, config: NetworkConfig) -> Stream:
         """From the settings of an agent."""
-        schedule = config.schedule() if config.reward_tracking == "stream" else None
+        schedule = config.schedule() if config.from_stream else None
         average = None
         if config.average_step_size is not None:
             step = as_decay(config.average_step_size)
             average = AverageSteps(0.0, step.scale, step.power, step.delay)
-        return cls(config.scale, schedule, average, -1.0 / config.end_divisors[1])
+        return cls(config.scale, schedule, average, config.end_divisors[1])
 
 
 @compiled
 def take_in(
     rule: int, rewards: RewardEstimate, scale: Scale | None, schedule: Schedule | None, average: AverageSteps | None,
-    after_end: float, reward: float, ended: bool, clock: int,
+    lost_divisor: float, reward: float, ended: bool, clock: int,
 ) -> None:  # fmt: skip
     """Let one reward of the stream move the units, θ and R̄, which moves with θ or follows the rewards by steps of its own."""
-    look_at(scale, rewards, reward, ended, after_end * average_reward(rule, rewards), True)
+    look_at(rule, scale, rewards, reward, ended, lost_divisor, True)
     if schedule is not None:
         unit = 1.0 if scale is None else reward_unit(rewards.units)
         step = step_size(schedule.theta_scale, schedule.theta_power, schedule.theta_delay, clock)

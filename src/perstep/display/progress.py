@@ -17,11 +17,12 @@ LINE_SHARE = 20  # later, one part in this many of the elapsed time, so that a l
 class Bar:
     """A progress bar on the terminal: after two seconds (`show=None`), at once (True) or never (False).
 
-    With `lines`, an output that is not a terminal (a log, a file) gets a plain line from time to time.
+    With `lines`, an output that is not a terminal (a log, a file) gets a plain line from time to time. `total` is None where nobody
+    knows how much there is to do.
     """
 
     def __init__(
-        self, total: int, what: str, *, show: bool | None = None, unit: str = "steps", lines: bool = False
+        self, total: int | None, what: str, *, show: bool | None = None, unit: str = "steps", lines: bool = False
     ) -> None:
         self._total, self._what, self._show, self._unit = total, what, show, unit
         self._begin = time.monotonic()
@@ -53,7 +54,7 @@ class Bar:
         if self._shown is None and self._show is None and sys.stderr.isatty() and self._elapsed() > PATIENCE:
             self._open()
         if self._shown is not None:
-            self._shown.update(self._task, completed=done, note=f"{si(self._rate())} {self._unit}/s  {self._said()}")
+            self._shown.update(self._task, completed=done, note=self._told())
 
     def _said(self) -> str:
         return self._note() if callable(self._note) else self._note
@@ -64,10 +65,19 @@ class Bar:
 
     def line(self) -> str:
         """The progress as a line, such as "redpill: 25%, 44/175 runs, 7.2M steps/s, 1 min 31 s left"."""
+        if self._total is None:
+            known = (f"{self._done:,} {self._unit}", self._said(), f"after {duration(self._elapsed())}")
+            return f"{self._what}: {', '.join(filter(None, known))}"
         rate = self._rate()
         left = f"{duration((self._total - self._done) / rate)} left" if rate else "time left not known yet"
         words = (f"{self._done / max(self._total, 1):.0%}", self._said(), f"{si(rate)} {self._unit}/s", left)
         return f"{self._what}: {', '.join(filter(None, words))}"
+
+    def _told(self) -> str:
+        """What stands beside the bar."""
+        if self._total is None:
+            return f"{self._done:,} {self._unit}  {self._said()}"
+        return f"{si(self._rate())} {self._unit}/s  {self._said()}"
 
     def _rate(self) -> float:
         return (self._done - self._found) / max(self._elapsed(), 1e-9)
@@ -77,11 +87,13 @@ class Bar:
 
     def _open(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+        share, clock = [TextColumn("{task.percentage:3.0f}%")], TimeRemainingColumn()
         self._shown = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"),
-            TextColumn("{task.fields[note]}"), TimeRemainingColumn(), console=Console(stderr=True),
+            TextColumn("{task.description}"), BarColumn(), *(share if self._total is not None else []),
+            TextColumn("{task.fields[note]}"), clock if self._total is not None else TimeElapsedColumn(),
+            console=Console(stderr=True),
         )  # fmt: skip
         self._task = self._shown.add_task(self._what, total=self._total, note="")
         self._shown.start()

@@ -84,7 +84,7 @@ class GymnasiumWorld:
                     next_point = resume
                 masked = bool(terminated) and self.ends.mask
                 action = hooks.learn_then_act(self.point, self.action, reward, next_point, masked, resume)
-            except BaseException:  # the world has moved on and the agent has not: both go on from a reset
+            except BaseException:  # the world has moved on and the agent has not: both continue from a reset
                 self.point = self.action = None
                 raise
             self.point, self.action = resume, action
@@ -122,11 +122,11 @@ class GymnasiumWorld:
     def follow(
         self, choose: Callable[[Any], Any], num_steps: int, seed: int | None, *, in_copy: bool = True
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Take a budget of steps without learning, in a copy of the world if one can be made (otherwise learning goes on from a
+        """Take a budget of steps without learning, in a copy of the world if one can be made (otherwise learning continues from a
         fresh reset). Returns all rewards, reset costs subtracted, and the returns of the episodes that ended."""
         made = self._made_again() if in_copy else None
         env = made if made is not None else self._copy(seed) if in_copy else self.env
-        if env is self.env:  # whatever happens below, learning goes on from a reset
+        if env is self.env:  # whatever happens below, learning continues from a reset
             self.point = self.action = None
         claim(8 * num_steps, f"an evaluation of {num_steps:,} steps", "Choose fewer steps.")
         rewards, returns, episode = np.zeros(num_steps), [], 0.0
@@ -151,7 +151,7 @@ def moved(env: Any, left_as: int | None) -> bool:
         return False
     warnings.warn(
         "The world has moved since this agent's last step: another agent, or a call of env.reset or env.step, has used it. "
-        "Learning goes on from a fresh reset. Give every agent a world of its own.",
+        "Learning continues from a fresh reset. Give every agent a world of its own.",
         stacklevel=6,
     )
     return True

@@ -33,7 +33,12 @@ def compiled_world(env: Any) -> Motion | None:
     try:
         physics = row.parameters_of(inner)
         parameters = np.array(physics, np.float64)
-    except (AttributeError, TypeError, ValueError):  # another version of Gymnasium, or a parameter that is not a number
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+        OverflowError,
+    ):  # another Gymnasium, or a parameter that is not a number
         return None
     if physics is None or not np.isfinite(parameters).all():
         return None

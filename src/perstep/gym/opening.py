@@ -113,7 +113,7 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
             "gymnasium.make('GymV21Environment-v0', env=world)."
         )
         if isinstance(env, gymnasium.vector.VectorEnv):
-            hint = " Vector environments are for perstep.DeepQ; give this agent one environment."
+            hint = " Vector environments are for perstep.DeepQ and perstep.SoftActorCritic; give this agent one environment."
         if isinstance(env, type):
             hint = f" Give an object of the class: {env.__name__}()."
         raise TypeError(
@@ -207,6 +207,7 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
             **({"id": opened.id} if opened.id else {}),
             **{which: found for which, found in names.items() if found},
             **({"fields": fields} if names["states"] and (fields := _fields(opened.mdp.states)) else {}),
+            **_where(world),
         }
     if world is None:  # also for vector environments, whose state cannot be saved
         name = opened.absent.name if opened.absent else ""
@@ -216,15 +217,19 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
     follows = FOLLOWING in kinds(world.env)  # a policy is in no file: the world has to be given again
     if spec is not None and not spec.additional_wrappers and _is_json(spec.kwargs) and not follows:
         about |= {"name": spec.id, "kwargs": spec.kwargs, "time_limit": time_limit(world.env) or -1}
-    state = None if world.point is None else snapshot(world.env)
+    where = _where(world)
     untouched = world.seed == world.first_seed  # before the first reset
-    about["resumes"] = "from the same state" if state or untouched else FRESH
-    if state is not None:
-        about["state"] = state
-        about["point"] = world.point.tolist() if isinstance(world.point, np.ndarray) else world.point
-        about["action"] = world.action
-        about["episode_return"] = world.episode_return
-    return {}, about
+    return {}, {**about, "resumes": "from the same state" if where or untouched else FRESH, **where}
+
+
+def _where(world: GymnasiumWorld | None) -> dict[str, Any]:
+    """Where the plain loop of an agent is in its world; empty before the first step, and if that cannot be saved."""
+    state = None if world is None or world.point is None else snapshot(world.env)
+    if world is None or state is None:
+        return {}
+    point = world.point.tolist() if isinstance(world.point, np.ndarray) else world.point
+    action = world.action.tolist() if isinstance(world.action, np.ndarray) else world.action
+    return {"state": state, "point": point, "action": action, "episode_return": world.episode_return}
 
 
 NOT_OF_THE_WORLD = ("render_mode", "num_envs", "vectorization_mode", "vector_kwargs")  # arguments of gymnasium alone

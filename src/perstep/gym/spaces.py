@@ -1,11 +1,13 @@
-"""Discrete Gymnasium spaces as integers 0 … N−1, which are the rows and columns of a table; composed spaces as flat ones."""
+"""Discrete Gymnasium spaces as integers 0 … N−1, which are the rows and columns of a table; boxes with bounds as vectors from −1
+to 1; composed spaces as flat ones."""
 
 from __future__ import annotations
 
 import difflib
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +80,11 @@ class Numbering:
         """N, the number of points."""
         return math.prod(self.sizes)
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last number."""
+        return 0, self.count - 1
+
     def one(self, point: Any) -> int:
         """The number of a single point. Faster than `number`."""
         whole = self.kind == "Discrete" and isinstance(point, int | np.integer) and self.names is None
@@ -109,6 +116,7 @@ class Numbering:
 
     def point(self, number: int) -> Any:
         """The point with this number, in the form in which the space gives it."""
+        number = int(number)
         if self.names is not None:
             return self.names.names[number]
         if self.kind == "Discrete":
@@ -140,6 +148,92 @@ class Numbering:
         return tuple(point) if self.kind == "Tuple" else tuple(np.moveaxis(np.asarray(point), -1, 0))
 
 
+@dataclass(frozen=True)
+class BoundedBox:
+    """The points of a box with bounds as vectors of numbers from −1 to 1: those of the middle of the box are 0."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def count(self) -> int:
+        """How many numbers a point has."""
+        return len(self.low)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The smallest and the largest number of a vector."""
+        return -1.0, 1.0
+
+    @cached_property
+    def _middle(self) -> NDArray[np.float64]:
+        return (np.array(self.low) + self.high) / 2.0
+
+    @cached_property
+    def _half(self) -> NDArray[np.float64]:
+        return (np.array(self.high) - self.low) / 2.0
+
+    def one(self, point: Any) -> NDArray[np.float32]:
+        """The vector of a point."""
+        given = np.asarray(point)
+        if given.shape != self.shape or given.dtype.kind not in "fiu" or not np.isfinite(given).all():
+            raise ValueError(f"An action must be finite numbers of shape {self.shape}, got {point!r}.")
+        return np.clip((given.reshape(-1) - self._middle) / self._half, -1.0, 1.0).astype(np.float32)
+
+    def point(self, vector: NDArray[Any]) -> NDArray[Any]:
+        """The point with this vector, in the form in which the space gives it."""
+        return np.asarray(self.points(vector[None])[0])
+
+    def points(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        """The points with these vectors, one in each row."""
+        inside = np.clip(self._middle + self._half * vectors, self.low, self.high)
+        return inside.astype(self.dtype).reshape(-1, *self.shape)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return {"low": list(self.low), "high": list(self.high), "shape": list(self.shape), "dtype": self.dtype}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> BoundedBox:
+        """The inverse of to_json."""
+        low, high = (tuple(map(float, values[name])) for name in ("low", "high"))
+        made = cls(low, high, tuple(values["shape"]), str(np.dtype(values["dtype"])))
+        whole = all(type(n) is int and n >= 1 for n in made.shape) and np.dtype(made.dtype).kind == "f"
+        if not whole or not math.prod(made.shape) == len(low) == len(high) or not _is_open(low, high):
+            raise ValueError(f"The description of a box contradicts itself: {values}.")
+        return made
+
+
+Actions: TypeAlias = Numbering | BoundedBox
+"""The actions of a world, as learners know them."""
+
+
+def _is_open(low: Any, high: Any) -> bool:
+    return bool(np.isfinite([low, high]).all() and np.less(low, high).all())
+
+
+def bounded_actions(space: Any, agent: str) -> BoundedBox:
+    """The actions of a box with bounds; a TypeError for any other space."""
+    from gymnasium.spaces import Box
+
+    if not isinstance(space, Box):
+        numbered = ": perstep.DeepQ, perstep.TileQ or perstep.QLearning" if numbering(space) is not None else ""
+        raise TypeError(
+            f"{agent} chooses vectors from a box of actions, but this world has {space}. "
+            f"Use a learner for numbered actions{numbered}."
+        )
+    low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
+    if space.dtype.kind != "f" or not low.size or not _is_open(low, high):
+        raise TypeError(
+            f"{agent} needs a box of actions of floating point numbers with finite bounds, each lower one below the upper one, but "
+            f"this world has {space}. Say which actions make sense: gymnasium.wrappers.TransformAction(env, lambda action: action, "
+            "gymnasium.spaces.Box(-1.0, 1.0, shape))."
+        )
+    return BoundedBox(tuple(low.tolist()), tuple(high.tolist()), tuple(map(int, space.shape)), str(space.dtype))
+
+
 def discrete_actions(space: Any, agent: str) -> Numbering:
     """The numbers of the actions; a TypeError for a space that is not discrete, or has too many combinations."""
     from gymnasium.spaces import Box
@@ -149,8 +243,8 @@ def discrete_actions(space: Any, agent: str) -> Numbering:
         return found
     if isinstance(space, Box):
         raise TypeError(
-            f"{agent} chooses among numbered actions, but this world has {space}. Offer a few of them by number: "
-            "gymnasium.wrappers.DiscretizeAction(env, bins=5)."
+            f"{agent} chooses among numbered actions, but this world has {space}. Use perstep.SoftActorCritic, or offer a few of "
+            "them by number: gymnasium.wrappers.DiscretizeAction(env, bins=5)."
         )
     number = "" if found is None else f", which are {found.count:,} actions; at most {MOST_ACTIONS:,} are supported"
     raise TypeError(

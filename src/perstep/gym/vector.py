@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from perstep.gym.behaviour import Ends, finite, see
 from perstep.gym.loop import moved
-from perstep.gym.spaces import discrete_actions
+from perstep.gym.spaces import Actions
 from perstep.gym.world_state import fingerprint
 from perstep.system.budget import claim
 
@@ -26,8 +26,8 @@ class Transition(NamedTuple):
     """What happened in one environment."""
 
     env: int
-    action: int
-    """As a number from 0."""
+    action: Any
+    """As the learner knows it: a number from 0, or a vector."""
     reward: float
     """As the environment gives it."""
     episode_return: float
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     """What a step of the vector environment returned, one entry per environment."""
 
     points: NDArray[Any]  # (E, *shape)
-    actions: NDArray[np.int64]
+    actions: NDArray[Any]
     rewards: list[float]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
@@ -71,19 +71,19 @@ class VectorHooks(Protocol):
     def note_end(self, episode_return: float) -> None:
         """An episode ends with the transition that is learnt next."""
 
-    def act_at(self, points: NDArray[Any]) -> NDArray[np.int64]:
-        """Actions for all environments, as numbers from 0."""
+    def act_at(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Actions for all environments, as the learner knows them."""
 
 
 @final
 class VectorWorld:
     """A vector environment that one agent learns in, and where it is."""
 
-    def __init__(self, env: Any, ends: Ends, seed: int) -> None:
+    def __init__(self, env: Any, ends: Ends, seed: int, actions: Actions) -> None:
         self.env = env
         self.num_envs = int(env.num_envs)
         self.mode = autoreset_mode(env)
-        self._actions = discrete_actions(env.single_action_space, "DeepQ")
+        self._actions = actions
         self.ends = ends
         self.first_seed = seed
         self.seed: int | None = seed  # of the first reset for learning only
@@ -123,7 +123,7 @@ class VectorWorld:
             raise
 
     def follow(
-        self, read: Callable[[Any], NDArray[Any]], act: Callable[[NDArray[Any]], NDArray[np.int64]], num_steps: int,
+        self, read: Callable[[Any], NDArray[Any]], act: Callable[[NDArray[Any]], NDArray[Any]], num_steps: int,
         seed: int | None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
         """Take a budget of steps without learning; learning then continues from a fresh reset. Returns all rewards, reset costs
@@ -160,9 +160,7 @@ class VectorWorld:
         self._waiting.clear()
         return observations
 
-    def step(
-        self, read: Callable[[Any], NDArray[Any]], actions: NDArray[np.int64], moment: int
-    ) -> Iterator[Transition]:
+    def step(self, read: Callable[[Any], NDArray[Any]], actions: NDArray[Any], moment: int) -> Iterator[Transition]:
         """One step of all environments: the transitions that it completes, in order. `self.points` moves along."""
         observations, given, terminated, truncated, info = self.env.step(self._actions.points(actions))
         points = np.array(read(observations))  # a copy: environments may write the next step to the same memory
@@ -205,7 +203,7 @@ class VectorWorld:
                 yield self._transition(outcome, env, point, point)
 
     def _transition(self, outcome: Outcome, env: int, next_point: Any, resume: Any) -> Transition:
-        action, reward, terminated = int(outcome.actions[env]), outcome.rewards[env], bool(outcome.terminated[env])
+        action, reward, terminated = outcome.actions[env], outcome.rewards[env], bool(outcome.terminated[env])
         self._returns[env] += reward
         episode_return = float(self._returns[env])
         if terminated or outcome.truncated[env]:

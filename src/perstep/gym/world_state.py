@@ -8,6 +8,7 @@ from collections import deque
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 LONGEST = 2**62  # steps that can be counted
 TIME_LIMIT = "gymnasium.wrappers.common:TimeLimit"
@@ -22,17 +23,24 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
     "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": ("state",),
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
+    "gymnasium.envs.classic_control.pendulum:PendulumEnv": ("state",),
+    "gymnasium.envs.classic_control.continuous_mountain_car:Continuous_MountainCarEnv": ("state",),
     TIME_LIMIT: ("_elapsed_steps",),
     TELEPORT: (),
     FOLLOWING: ("observation",),
     "perstep.mdp.env:FiniteMDPEnv": ("state",),
     "perstep.worlds.pendulum:PendulumEnv": ("state",),
     "perstep.worlds.puck_world:PuckWorldEnv": ("state",),
+    "perstep.worlds.linear_quadratic:LinearQuadraticEnv": ("state",),
     "perstep.worlds.autoscaling:AutoscalingEnv": ("state",),
     "perstep.worlds.minatar:MinAtarEnv": ("state",),
     "perstep.worlds.atari:AtariEnv": ("state",),
 }
 
+
+MUJOCO = "gymnasium.envs.mujoco."  # the modules of worlds whose state is in MuJoCo's memory
+PHYSICS = "physics"  # what this state is called in a file
+READ_BEFORE_A_STEP = ("xpos", "xipos")  # positions of bodies, which MuJoCo computes at the beginning of a step
 
 # Passive wrappers: they change neither observations nor rewards, and they have no state of their own after a reset.
 WATCHING = ("gymnasium.wrappers.common:OrderEnforcing", "gymnasium.wrappers.common:PassiveEnvChecker")
@@ -63,6 +71,36 @@ def time_limit(env: Any) -> int | None:
     """
     limits = [layer._max_episode_steps for layer in layers_of(env) if kind(layer) == TIME_LIMIT]
     return int(limits[0]) if limits else None
+
+
+def _changing(layer: Any) -> tuple[str, ...] | None:
+    """The attributes of an environment or a wrapper that change; None if they are not known."""
+    return () if kind(layer).startswith(MUJOCO) else CHANGING.get(kind(layer))
+
+
+def _physics(layer: Any) -> dict[str, NDArray[np.float64]]:
+    """The whole state of MuJoCo: positions, velocities, the forces with which its solver begins, and what worlds read of it."""
+    import mujoco
+
+    whole = mujoco.mjtState.mjSTATE_INTEGRATION
+    numbers = np.empty(mujoco.mj_stateSize(layer.model, whole))
+    mujoco.mj_getState(layer.model, layer.data, numbers, whole)
+    return {"state": numbers, **{name: getattr(layer.data, name).copy() for name in READ_BEFORE_A_STEP}}
+
+
+def _set_physics(layer: Any, taken: dict[str, Any]) -> None:
+    import mujoco
+
+    now, saved = _physics(layer), {name: _restored(value) for name, value in taken.items()}
+    for name, mine in now.items():
+        if name not in saved or np.shape(saved[name]) != mine.shape or not np.isfinite(saved[name]).all():
+            raise ValueError(f"the physics of {kind(layer)} cannot be {str(saved.get(name))[:100]}")
+    whole = mujoco.mjtState.mjSTATE_INTEGRATION
+    mujoco.mj_setState(layer.model, layer.data, saved["state"], whole)
+    mujoco.mj_forward(layer.model, layer.data)  # all that follows from the state; it moves what the solver begins with
+    mujoco.mj_setState(layer.model, layer.data, saved["state"], whole)
+    for name in READ_BEFORE_A_STEP:
+        getattr(layer.data, name)[:] = saved[name]
 
 
 def _plain(value: Any) -> Any:
@@ -105,9 +143,11 @@ def snapshot(env: Any) -> dict[str, Any] | None:
     """The state of `env`, of its wrappers and of its random generator; None if the state of some part is not known."""
     layers = []
     for layer in layers_of(env):
-        if (names := CHANGING.get(kind(layer))) is None:
+        if (names := _changing(layer)) is None:
             return None
         values = {name: _plain(getattr(layer, name)) for name in names if hasattr(layer, name)}
+        if kind(layer).startswith(MUJOCO):
+            values[PHYSICS] = {name: _plain(numbers) for name, numbers in _physics(layer).items()}
         layers.append({"kind": kind(layer), "values": values})
     taken = {"layers": layers, "generator": env.unwrapped.np_random.bit_generator.state}
     try:
@@ -123,7 +163,9 @@ def restore(env: Any, taken: dict[str, Any]) -> bool:
     if kinds(env) != [saved["kind"] for saved in taken["layers"]]:
         return False
     for layer, saved in zip(layers, taken["layers"], strict=True):
-        for name in CHANGING.get(kind(layer), ()):
+        if PHYSICS in saved["values"] and kind(layer).startswith(MUJOCO):
+            _set_physics(layer, saved["values"][PHYSICS])
+        for name in _changing(layer) or ():
             if name in saved["values"]:
                 value = _restored(saved["values"][name])
                 _refuse_other_kind(layer, name, value)

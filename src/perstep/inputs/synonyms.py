@@ -31,7 +31,7 @@ SYNONYMS: Mapping[str, str] = {
     "gradient_steps": "There is one minibatch every update_every steps.",
     "tensorboard_log": "Give callback=perstep.TensorBoardCallback(folder) to learn.",
     "optimizer_class": "Networks learn with Adam.",
-    "ent_coef": "There is no entropy bonus.",
+    "ent_coef": "SoftActorCritic learns its temperature, from initial_temperature on; no other learner has an entropy bonus.",
     "gae_lambda": "The learners on tiles have eligibility traces, trace_decay; networks have return_steps.",
     "n_envs": "Give a vector environment: gymnasium.make_vec(id, num_envs=8).",
     "num_envs": "Give a vector environment: gymnasium.make_vec(id, num_envs=8).",
@@ -57,15 +57,16 @@ SYNONYMS: Mapping[str, str] = {
     "save_vecnormalize": "What the agent knows of scales is always saved with it.",
     "set_env": "Save the agent and load it into the other world: perstep.load(path, env=env).",
     "get_env": "The world is the one that you gave; agent.mdp is the finite MDP, if it is one.",
-    "get_parameters": "agent.network is the PyTorch module of a DeepQ; tables have all_action_values.",
-    "set_parameters": "agent.network.load_state_dict(...) sets the weights of a DeepQ; perstep.load reads a whole agent.",
+    "get_parameters": "agent.network is the PyTorch module of an agent with networks; tables have all_action_values.",
+    "set_parameters": "agent.network.load_state_dict(...) sets the weights of a network; perstep.load reads a whole agent.",
     "load_replay_buffer": "perstep.load(path) reads the replay with the agent.",
     "evaluate_policy": "agent.evaluate(num_steps) follows the policy for a budget of steps.",
     "export": "Tables and networks can be exported. The weights of tiles are in the file that save(path) "
     "writes, which the library safetensors reads.",
-    "action_values": "An actor-critic has no values of actions: policy(observation) are their probabilities, "
-    "and state_value(observation) is the value.",
-    "state_value": "TileQ and DeepQ have values of actions: action_values(observation), whose largest is that of the state.",
+    "action_values": "ActorCritic has no values of actions: policy(observation) are their probabilities, and "
+    "state_value(observation) is the value. SoftActorCritic has action_value(observation, action).",
+    "state_value": "TileQ and DeepQ have values of actions: action_values(observation), whose largest is that of the state. "
+    "SoftActorCritic has action_value(observation, action).",
     "train": "learn(num_steps) takes steps and learns from them.",
     "fit": "learn(num_steps) takes steps and learns from them.",
     "replay_buffer": "It is private; agent.config.replay_capacity is its size.",
@@ -76,7 +77,10 @@ SYNONYMS: Mapping[str, str] = {
     "QRDQN": "Use perstep.DeepQ(env, rule='d3'), or with a discount alone perstep.make_agent('qr-dqn', env).",
     "PPO": "Use perstep.ActorCritic(env) for boxes of a few numbers, perstep.DeepQ(env) for images and long vectors.",
     "A2C": "Use perstep.ActorCritic(env) for boxes of a few numbers, perstep.DeepQ(env) for images and long vectors.",
-    "SAC": "There are no continuous actions: wrap the world in gymnasium.wrappers.DiscretizeAction and use perstep.DeepQ(env).",
+    "SAC": "Use perstep.SoftActorCritic(env), or with a discount alone perstep.make_agent('sac', env).",
+    "TD3": "Use perstep.SoftActorCritic(env) for actions in a box.",
+    "DDPG": "Use perstep.SoftActorCritic(env) for actions in a box.",
+    "TQC": "Use perstep.SoftActorCritic(env, rule='d3') for actions in a box.",
 }
 """Settings, arguments, methods and classes elsewhere → the name here, or a sentence."""
 

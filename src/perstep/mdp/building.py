@@ -247,15 +247,24 @@ def _model(
         )
     chance = chance / total.ravel()[pair]
     if not allowed.all():
-        # A learner chooses among A actions in every state. One that is not allowed does what the first allowed one does.
-        missing_state, missing_action = np.nonzero(~allowed)
-        source = missing_state * num_actions + allowed.argmax(axis=1)[missing_state]
-        order = np.argsort(pair, kind="stable")
-        begin, end = (np.searchsorted(pair[order], source, side=side) for side in ("left", "right"))
-        lengths = end - begin
-        offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        copied = order[np.repeat(begin, lengths) + offset]
-        pair = np.concatenate([pair, np.repeat(missing_state * num_actions + missing_action, lengths)])
-        successor, reward, chance = (np.concatenate([each, each[copied]]) for each in (successor, reward, chance))
+        pair, which = _with_actions_not_allowed(pair, allowed)
+        successor, reward, chance = successor[which], reward[which], chance[which]
     outcomes = pack(num_states, num_actions, pair, successor, reward, np.zeros(reward.size), chance, math.inf)
     return Model(outcomes, allowed, None, states, actions)
+
+
+def _with_actions_not_allowed(
+    pair: NDArray[np.int64], allowed: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A learner chooses among A actions in every state. One that is not allowed does what the first allowed one does: the pairs
+    with these, and the outcome that each of them has."""
+    num_actions = allowed.shape[1]
+    missing_state, missing_action = np.nonzero(~allowed)
+    source = missing_state * num_actions + allowed.argmax(axis=1)[missing_state]
+    order = np.argsort(pair, kind="stable")
+    begin, end = (np.searchsorted(pair[order], source, side=side) for side in ("left", "right"))
+    lengths = end - begin
+    offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    copied = order[np.repeat(begin, lengths) + offset]
+    added = np.repeat(missing_state * num_actions + missing_action, lengths)
+    return np.concatenate([pair, added]), np.concatenate([np.arange(pair.size), copied])

@@ -6,6 +6,7 @@ factorisation gives its stationary distribution and its values.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-DENSE_UP_TO = 1000  # states; LAPACK up to here, a sparse factorisation above, where states usually have few successors
+LAPACK_UP_TO = 250  # states; a sparse factorisation of a long and thin chain takes less time above
+DENSE_UP_TO = 1000  # states; LAPACK up to here for other chains. Above, states usually have few successors
 THIN_UP_TO = (
     2.5  # bandwidth / √states; a plane has 1. Above, a factorisation has very many entries, and GMRES is used first
 )
@@ -40,6 +42,12 @@ class SeveralAnswers(ValueError):
     def __init__(self, sentence: str, examples: Sequence[int] = ()) -> None:
         super().__init__(sentence)
         self.examples = tuple(examples)  # one state of each part
+
+
+RARELY_LEFT = (
+    "Exact answers need states that are left with a probability that differs from 0 by more than rounding, about 1e-16, got "
+    "states that a policy almost never leaves. Give the transition that leaves them the probability 0, or a larger one."
+)
 
 
 # Chains
@@ -133,16 +141,21 @@ def _factorised(chain: csr_array) -> Callable[[Floats, bool], Floats]:
     size = chain.shape[0]
     if size == 0:
         return lambda b, transposed: b
-    if size <= DENSE_UP_TO:
-        from scipy.linalg import lu_factor, lu_solve
+    bandwidth = _bandwidth(chain) if size > LAPACK_UP_TO else size
+    thickness = bandwidth / size**0.5
+    if size <= DENSE_UP_TO and (size <= LAPACK_UP_TO or thickness > THIN_UP_TO):
+        from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
-        dense = lu_factor(np.eye(size) - chain.toarray())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LinAlgWarning)
+            try:
+                dense = lu_factor(np.eye(size) - chain.toarray())
+            except LinAlgWarning as error:
+                raise ValueError(RARELY_LEFT) from error
         return lambda b, transposed: np.asarray(lu_solve(dense, b, trans=1 if transposed else 0))
     from scipy.sparse import eye_array
 
     system = (eye_array(size) - chain).tocsc()
-    bandwidth = _bandwidth(chain)
-    thickness = bandwidth / size**0.5
     if thickness <= THIN_UP_TO:
         return _direct(system)
     roughly = _rough_inverse(system) if thickness <= GRID_UP_TO else None
@@ -158,7 +171,10 @@ def _direct(system: Any) -> Callable[[Floats, bool], Floats]:
     from scipy.sparse.linalg import splu
 
     # I − P needs no pivoting, since it is an M-matrix. So the order of elimination can be chosen for the fewest new entries.
-    factors = splu(system, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    try:
+        factors = splu(system, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError as error:
+        raise ValueError(RARELY_LEFT) from error
     return lambda b, transposed: np.asarray(factors.solve(b, trans="T" if transposed else "N"))
 
 

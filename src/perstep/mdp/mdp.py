@@ -6,6 +6,7 @@ States and actions are numbered from 0. Rewards are fixed, normal, or mixtures o
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ from perstep.mdp.policy_tables import Policy, policy_probabilities
 from perstep.mdp.risk import Frontier
 from perstep.mdp.sampler import FiniteWorld, make_world
 from perstep.mdp.solving import TOLERANCE, NotCommunicating, Solution
+from perstep.numerics.schedules import is_finite
 
 if TYPE_CHECKING:
     import gymnasium
@@ -372,7 +374,9 @@ class FiniteMDP:
         with self._naming_states():
             return evaluation.evaluate(self.outcomes, table, self.initial, start, self.names)
 
-    def solve(self, tolerance: float = TOLERANCE, *, risk_level: float = 1.0) -> Solution:
+    def solve(
+        self, tolerance: float = TOLERANCE, *, risk_level: float = 1.0, time_limit: float | None = None
+    ) -> Solution:
         """The exact optimal average reward, a policy that attains it, and the interval within which that is proven.
 
         `tolerance` is the width of the interval to aim at, in the unit of the rewards. What could be proven is in
@@ -381,23 +385,36 @@ class FiniteMDP:
         With a `risk_level` τ below 1, the policy whose bad steps are least bad: the largest CVaR, the mean reward of the worst
         fraction τ of its steps, with an interval that provably holds the optimum.
 
+        After `time_limit` seconds the search ends with the best policy so far and the interval that is proven for it. A linear
+        system that has begun is solved first, so a large model takes somewhat longer.
+
         If parts of the MDP do not communicate, the optimum can depend on the first state. Then only the states reachable from
         `initial` are solved. The other states have the value NaN and, if possible, an action that leads to the solved states.
         Raises `NotCommunicating` if several such parts are reachable from `initial`.
         """
         risk_level = number("risk_level", risk_level, 0.0, 1.0, above=True)
+        if not is_finite(tolerance) or tolerance < 0.0:
+            raise ValueError(
+                f"tolerance must be a number of at least 0, the width of the proven interval, got {tolerance!r}."
+            )
+        deadline = _deadline(time_limit)
         with self._naming_states():
             if risk_level == 1.0:
-                return self._in_this_world(solving.solve(self.outcomes, self.initial, tolerance))
-            return self._in_this_world(risk.solve(self.outcomes, self.initial, risk_level, tolerance))
+                return self._in_this_world(solving.solve(self.outcomes, self.initial, tolerance, deadline))
+            return self._in_this_world(risk.solve(self.outcomes, self.initial, risk_level, tolerance, (), deadline))
 
-    def frontier(self, risk_levels: Sequence[float] | Floats = risk.LEVELS) -> Frontier:
-        """The best policy at each risk level, from the few worst steps to the mean, with its CVaR and its average reward."""
+    def frontier(
+        self, risk_levels: Sequence[float] | Floats = risk.LEVELS, *, time_limit: float | None = None
+    ) -> Frontier:
+        """The best policy at each risk level, from the few worst steps to the mean, with its CVaR and its average reward.
+
+        After `time_limit` seconds the levels that are left get the best policy found so far, with its interval.
+        """
         levels = [number("risk_levels", level, 0.0, 1.0, above=True) for level in np.atleast_1d(risk_levels).tolist()]
         if not levels:
             raise ValueError("A frontier needs at least one risk level, such as [0.1, 0.5, 1.0], got none.")
         with self._naming_states():
-            frontier = risk.frontier(self.outcomes, self.initial, levels)
+            frontier = risk.frontier(self.outcomes, self.initial, levels, _deadline(time_limit))
         return changed(frontier, solutions=tuple(map(self._in_this_world, frontier.solutions)))
 
     def _in_this_world(self, solution: Solution) -> Solution:
@@ -454,6 +471,11 @@ class FiniteMDP:
         name = f"{self.name}: " if self.name else ""
         most = self.outcomes.probability.shape[2]
         return f"FiniteMDP({name}{self.num_states} states, {self.num_actions} actions, at most {most} outcomes, {kind})"
+
+
+def _deadline(time_limit: float | None) -> float:
+    """The time of the monotonic clock at which a search ends."""
+    return math.inf if time_limit is None else time.monotonic() + number("time_limit", time_limit, 0.0)
 
 
 REPLACED = ("initial", "name", "states", "actions", "heuristics")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PROBABILITY_TOLERANCE = 1e-9  # a row of probabilities whose sum is farther from 1 is an error
 SHOWN = 5  # pairs in a message
 OUTCOME_BYTES = 200  # for each outcome, while a model is built
+LEAST = float(np.finfo(np.float64).tiny)  # a smaller probability is 0: products of such numbers are
+LARGEST_REWARD = 1e100  # squares of sums of rewards are then numbers too
 ROUNDING = 1e-13  # a row whose sum is nearer to 1 is not normalised again, so storing and loading changes no bit
 
 
@@ -92,6 +94,13 @@ def pack(
     cap: float,
 ) -> Outcomes:
     """Outcomes from a flat list, where `pair` is state · A + action. Entries that differ only in probability are merged."""
+    if not (kept := probability >= LEAST).all():
+        pair, next_state, mean, sd, probability = pair[kept], next_state[kept], mean[kept], sd[kept], probability[kept]
+    if (largest := max(float(np.abs(mean).max()), float(sd.max()))) > LARGEST_REWARD:
+        raise ValueError(
+            f"Rewards and their standard deviations must be at most {LARGEST_REWARD:g} in size, so that squares of their sums are "
+            f"numbers too, got {largest:g}. Choose a larger unit."
+        )
     mean = np.where(sd == 0.0, np.minimum(mean, cap), mean)
     # Most models name a next state once for each pair. They need one sort by whole numbers, or none, and nothing is merged.
     key = pair * num_states + next_state

@@ -9,6 +9,8 @@ end of the interval.
 from __future__ import annotations
 
 import heapq
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -18,11 +20,21 @@ import numpy as np
 from perstep.display.colours import BLUE, ORANGE
 from perstep.display.progress import Bar
 from perstep.distributions.distribution import Distribution, Floats, expected_excess
-from perstep.mdp.chains import Integers
-from perstep.mdp.evaluation import evaluate
+from perstep.mdp.chains import Integers, submodel
+from perstep.mdp.evaluation import evaluate, limiting_rewards
 from perstep.mdp.outcomes import Outcomes, expected_rewards, transition_matrix
 from perstep.mdp.policy_tables import policy_probabilities
-from perstep.mdp.solving import TOLERANCE, Solution, solve_model
+from perstep.mdp.solving import (
+    TOLERANCE,
+    Optimum,
+    Solution,
+    compare,
+    gain_of,
+    improved,
+    optimum,
+    solution_of,
+    solved_states,
+)
 from perstep.mdp.solving import solve as solve_mean
 
 if TYPE_CHECKING:
@@ -42,30 +54,49 @@ class Candidate(NamedTuple):
     """A policy with its long-run rewards."""
 
     cvar: float
-    actions: Integers
     rewards: Distribution
     threshold: float  # y, at which its E[y − (y − R)⁺/τ] is largest
     share: float  # of the steps with exactly that reward, the part that is among the worst
+    optimum: Optimum  # its actions, and a model in which it is the best policy, or was on the way to it
 
 
 class _Model:
-    """The world with the reward y − (y − R)⁺/τ for any y, and the best policy seen so far."""
+    """The solved states of a world with the reward y − (y − R)⁺/τ for any y, and the best policy seen so far."""
 
-    def __init__(self, outcomes: Outcomes, initial: Floats, risk_level: float) -> None:
-        self.outcomes, self.initial, self.risk_level = outcomes, initial, risk_level
-        self.matrix: csr_array = transition_matrix(outcomes)
-        happens = outcomes.probability > 0.0
-        self.means, self.sds = outcomes.mean[happens], outcomes.sd[happens]
+    def __init__(self, outcomes: Outcomes, initial: Floats, risk_level: float, deadline: float = math.inf) -> None:
+        num_actions = outcomes.probability.shape[1]
+        self.all_pairs, self.risk_level = transition_matrix(outcomes), risk_level
+        self.counted = solved_states(self.all_pairs, num_actions, initial)
+        self.matrix: csr_array = submodel(self.all_pairs, num_actions, self.counted)[0]
+        self.outcomes = Outcomes(
+            outcomes.probability[self.counted],
+            outcomes.next_state[self.counted],
+            outcomes.mean[self.counted],
+            outcomes.sd[self.counted],
+            outcomes.cap,
+        )
+        happens = self.outcomes.probability > 0.0
+        self.means, self.sds = self.outcomes.mean[happens], self.outcomes.sd[happens]
         self.atoms = np.unique(self.means[self.sds == 0.0])
         self.seen: set[bytes] = set()
-        self.best = self.candidate(solve_model(self.matrix, expected_rewards(outcomes), initial).policy)
+        self.expected = expected_rewards(self.outcomes)
+        with Bar(None, f"solving {self.matrix.shape[1]:,} states", unit="rounds", lines=True) as bar:
+            mean = optimum(self.matrix, self.expected, TOLERANCE, bar, deadline)
+        self.largest_mean = mean.interval[1]
+        self.best = self.candidate(mean)
 
     def range(self) -> tuple[float, float]:
-        """The τ-quantile of a mixture, at which its CVaR is attained, lies between those of its components."""
+        """Where the y of a better policy than the best so far must lie.
+
+        The τ-quantile of a mixture, at which its CVaR is attained, lies between those of its components. And since
+        (y − R)⁺ is at least 0, and at least y − R, E[y − (y − R)⁺/τ] is at most y, and at most (E R − (1 − τ) y)/τ.
+        """
         from scipy.special import ndtri
 
         quantiles = np.minimum(self.means + self.sds * ndtri(self.risk_level), self.outcomes.cap)
-        return float(quantiles.min()), float(quantiles.max())
+        last = (self.largest_mean - self.risk_level * self.best.cvar) / (1.0 - self.risk_level)
+        low, high = max(float(quantiles.min()), self.best.cvar), min(float(quantiles.max()), last)
+        return min(low, high), high
 
     def rewards(self, y: float) -> Floats:
         """y − E[(y − R)⁺ | s, a]/τ for y up to the cap, under which the cap plays no role. (S, A)"""
@@ -83,43 +114,55 @@ class _Model:
         below = np.where(sd > 0.0, smooth, (gap > 0.0) + share * (gap == 0.0))
         return np.asarray(1.0 - (self.outcomes.probability * below).sum(axis=2) / self.risk_level)
 
-    def optimum(self, rewards: Floats) -> Solution:
-        """The best policy for these rewards (S, A); its CVaR, which is at least its average of them, is remembered."""
-        solution = solve_model(self.matrix, rewards, self.initial)
-        self.consider(solution.policy)
-        return solution
-
-    def consider(self, actions: Integers, allowance: float = 0.0) -> None:
+    def consider(self, found: Optimum, allowance: float = 0.0) -> None:
         """Keep the policy if it is the best so far; or, if CVaR is no more than `allowance` smaller, if its mean is larger."""
-        if actions.tobytes() in self.seen:
+        if found.actions.tobytes() in self.seen:
             return
-        new, best = self.candidate(actions), self.best
+        new, best = self.candidate(found), self.best
         if new.cvar > best.cvar + allowance or (
             new.cvar >= best.cvar - allowance and new.rewards.mean > best.rewards.mean
         ):
             self.best = new
 
-    def candidate(self, actions: Integers) -> Candidate:
-        """The policy (S,) with its long-run rewards."""
-        self.seen.add(actions.tobytes())
-        policy = policy_probabilities(actions, *self.outcomes.probability.shape[:2])
-        rewards = evaluate(self.outcomes, policy, self.initial).reward_distribution
+    def candidate(self, found: Optimum) -> Candidate:
+        """The policy with its long-run rewards."""
+        self.seen.add(found.actions.tobytes())
+        policy = policy_probabilities(found.actions, *self.expected.shape)
+        rewards = limiting_rewards(self.outcomes, policy, found.stationary)
         threshold = rewards.quantile(self.risk_level)
         below, up_to = rewards.cdf([np.nextafter(threshold, -np.inf), threshold])
         share = (self.risk_level - below) / (up_to - below) if up_to > below else 0.0
-        return Candidate(rewards.cvar(self.risk_level), actions, rewards, threshold, float(np.clip(share, 0.0, 1.0)))
+        return Candidate(rewards.cvar(self.risk_level), rewards, threshold, float(np.clip(share, 0.0, 1.0)), found)
 
-    def bound(self, low: float, high: float) -> float:
-        """No policy has a larger E[y − (y − R)⁺/τ] for any y between `low` and `high`.
+    def compare(self, rewards: Floats, near: Optimum, enough: float) -> Optimum:
+        """Whether the optimum for these rewards (S, A) is above `enough`. The policy is remembered, if it is the best so far."""
+        found = compare(self.matrix, rewards, near, enough, TOLERANCE)
+        self.consider(found)
+        return found
+
+    def climb(self, width: float) -> None:
+        """Give y and the policy to each other until neither changes: a local optimum, to begin with."""
+        before = -math.inf
+        while self.best.cvar > before + width:
+            before = self.best.cvar
+            self.compare(self.rewards(self.best.threshold), self.best.optimum, before + width)
+
+    def bound(self, low: float, high: float, near: Sequence[Optimum], enough: float) -> tuple[float, list[Optimum]]:
+        """No policy has a larger E[y − (y − R)⁺/τ] for any y between `low` and `high`; and what was found at the two ends.
 
         A tangent is nowhere below a concave function. With rewards that are linear in y, each policy's average is linear and the
         largest of them convex, so it is largest at an end. The tangents touch where the best policy so far has its largest value,
-        since that policy's line is then level and equals its CVaR, or else in the middle.
+        since that policy's line is then level and equals its CVaR, or else in the middle. The bound is as good as it takes to
+        compare it with `enough`; `near` are optima of similar models.
         """
         best = self.best
         y, share = (best.threshold, best.share) if low <= best.threshold <= high else (0.5 * (low + high), 0.5)
         rewards, slopes = self.rewards(y), self.slopes(y, share)
-        return max(self.optimum(rewards + (end - y) * slopes).interval[1] for end in (low, high))
+        found = [
+            self.compare(rewards + (end - y) * slopes, start, enough)
+            for end, start in zip((low, high), near, strict=True)
+        ]
+        return max(each.interval[1] for each in found), found
 
     def cut(self, low: float, high: float) -> float:
         """Where to divide an interval: at the middle one of the fixed rewards in it, since the objective has a kink there."""
@@ -133,37 +176,49 @@ def solve(
     risk_level: float,
     tolerance: float = TOLERANCE,
     candidates: Sequence[Integers] = (),
+    deadline: float = math.inf,
 ) -> Solution:
     """The policy with the largest CVaR at a level below 1. Branch and bound: the interval with the largest bound is divided next.
 
     `candidates` are policies (S,) that may be good; they save work.
     """
-    model = _Model(outcomes, initial, risk_level)
+    model = _Model(outcomes, initial, risk_level, deadline)
     for actions in candidates:
-        model.consider(actions)
-    first, last = model.range()
+        model.consider(gain_of(model.matrix, model.expected, actions[model.counted]))
     width = max(tolerance, PROVABLE * float(np.abs(model.means).max()) / risk_level)
-    queue = [(-model.bound(first, last), first, last)]  # the largest bound comes first
-    high = -queue[0][0]
-    with Bar(0, f"risk level {risk_level:g}", unit="intervals") as bar:
+    aim = 0.5 * width  # so that the rounding of the two ends does not make the interval wider than that
+    high = model.largest_mean
+    with Bar(None, f"risk level {risk_level:g}", unit="intervals", lines=True) as bar:
+        model.climb(aim)
+        first, last = model.range()
+        narrowest = NARROWEST * (last - first)
+        queue: list[tuple[float, float, float, Sequence[Optimum]]] = []  # the largest bound comes first
+        parts: list[tuple[float, float]] = [(first, last)]
+        near: Sequence[Optimum] = [model.best.optimum] * 2
         for number in range(MOST_INTERVALS):
-            bar.update(number, f"proven within {high - model.best.cvar:.1e}")
-            negative, low_end, high_end = queue[0]
-            high = -negative
-            if high <= model.best.cvar + width or high_end - low_end <= NARROWEST * (last - first):
+            for part in parts:
+                enough = math.nan if part[1] - part[0] <= narrowest else model.best.cvar + aim
+                bound, found = model.bound(*part, near, enough)
+                heapq.heappush(queue, (max(-high, -bound), *part, () if bound <= enough else found))
+            high = -queue[0][0]
+            bar.update(number, f"{model.best.cvar:.6g}, proven within {max(high - model.best.cvar, 0.0):.1e}")
+            _, low_end, high_end, near = queue[0]
+            if high <= model.best.cvar + aim or high_end - low_end <= narrowest or time.monotonic() > deadline:
                 break
             heapq.heappop(queue)
             cut = model.cut(low_end, high_end)
-            for part in ((low_end, cut), (cut, high_end)):
-                heapq.heappush(queue, (max(negative, -model.bound(*part)), *part))
+            parts = [(low_end, cut), (cut, high_end)]
     # Of policies that are equally good, the one with the larger mean.
-    rewards = model.rewards(model.best.threshold) + MEAN_WEIGHT * expected_rewards(outcomes)
-    model.consider(solve_model(model.matrix, rewards, initial).policy, 1e-4 * width)
+    rewards = model.rewards(model.best.threshold)
+    model.consider(improved(model.matrix, rewards + MEAN_WEIGHT * model.expected, model.best.optimum), 1e-4 * width)
     best = model.best
+    rewards = model.rewards(best.threshold)
+    its_values = improved(model.matrix, rewards, best.optimum)._replace(actions=best.optimum.actions)
+    of_all = np.full((model.counted.size, rewards.shape[1]), np.nan)
+    of_all[model.counted] = rewards
     return replace(
-        solve_model(model.matrix, model.rewards(best.threshold), initial),
+        solution_of(its_values, model.all_pairs, of_all, model.counted, tolerance),
         average_reward=best.rewards.mean,
-        policy=best.actions,
         interval=(best.cvar, max(best.cvar, high)),
         tolerance=tolerance,
         risk_level=risk_level,
@@ -221,12 +276,16 @@ class Frontier:
         return figure
 
 
-def frontier(outcomes: Outcomes, initial: Floats, risk_levels: Sequence[float] | Floats) -> Frontier:
+def frontier(
+    outcomes: Outcomes, initial: Floats, risk_levels: Sequence[float] | Floats, deadline: float = math.inf
+) -> Frontier:
     """The frontier at these levels; the policies of each level are candidates for the next."""
-    neutral = solve_mean(outcomes, initial)
+    neutral = solve_mean(outcomes, initial, deadline=deadline)
     policies, solutions = [neutral.policy], []
     for level in sorted(risk_levels):
-        solutions.append(neutral if level == 1.0 else solve(outcomes, initial, level, candidates=policies))
+        solutions.append(
+            neutral if level == 1.0 else solve(outcomes, initial, level, candidates=policies, deadline=deadline)
+        )
         policies.append(solutions[-1].policy)
     table = policy_probabilities(neutral.policy, *outcomes.probability.shape[:2])
     return Frontier(tuple(solutions), evaluate(outcomes, table, initial).reward_distribution)

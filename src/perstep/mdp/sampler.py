@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perstep.distributions.distribution import Floats
 from perstep.distributions.sampling import keep
 from perstep.mdp.outcomes import Outcomes, constant, require_consistent
-from perstep.numerics.compiled import compiled, inlined
+from perstep.numerics.compiled import Whole, compiled, inlined
 from perstep.numerics.randomness import Generator, draw, normal, uniform
 
 
@@ -37,7 +37,7 @@ class FiniteWorld(NamedTuple):
 
 
 @inlined
-def step(world: Any, state: Any, action: Any, generator: Any) -> Any:
+def step(world: FiniteWorld, state: Whole, action: Whole, generator: Generator) -> tuple[float, Any]:
     """One step; returns (reward, next state). Draws one uniform number, and a normal number if the reward is random."""
     columns = world.accept.shape[2]
     outcome = np.int64(0)
@@ -54,7 +54,7 @@ def step(world: Any, state: Any, action: Any, generator: Any) -> Any:
 
 
 @compiled
-def start(world: Any, generator: Any) -> Any:
+def start(world: FiniteWorld, generator: Generator) -> Any:
     """Draw a first state."""
     place = uniform(generator) * world.start_accept.shape[0]
     state = np.int64(place)
@@ -91,7 +91,14 @@ def alias_table(probability: Floats) -> tuple[Floats, NDArray[np.int32]]:
 
 
 @compiled
-def _fill_alias_table(probability: Any, accept: Any, alias: Any, low: Any, high: Any, amount: Any) -> None:
+def _fill_alias_table(
+    probability: Floats,
+    accept: Floats,
+    alias: NDArray[np.int32],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    amount: Floats,
+) -> None:
     """Vose (1991), in linear time: a column with less than 1/K is filled up from one with more, until all hold 1/K."""
     rows, columns = probability.shape
     for row in range(rows):
@@ -124,9 +131,17 @@ def _fill_alias_table(probability: Any, accept: Any, alias: Any, low: Any, high:
 
 @compiled
 def follow_in_mdp(
-    world: FiniteWorld, policy: NDArray[np.float64], generator: Generator, picker: Generator, begin: int, end: int,
-    num_steps: int, state: NDArray[np.int64], total: NDArray[np.float64], kept: NDArray[np.float64],
-) -> None:  # fmt: skip
+    world: FiniteWorld,
+    policy: NDArray[np.float64],
+    generator: Generator,
+    picker: Generator,
+    begin: int,
+    end: int,
+    num_steps: int,
+    state: NDArray[np.int64],
+    total: NDArray[np.float64],
+    kept: NDArray[np.float64],
+) -> None:
     """Follow fixed probabilities without learning, from step `begin` to `end` of `num_steps`. `state` (1,) and `total` (1,), the
     sum of all rewards, move along; as many rewards as fit are kept."""
     if begin == 0:

@@ -6,9 +6,10 @@ Control needs a communicating MDP (Sec. 4, App. B). The interval within which th
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,7 @@ from perstep.mdp.chains import (
     MOST_ROUNDS,
     PLACE_SWEEPS,
     Integers,
+    Mask,
     SeveralAnswers,
     any_action,
     class_names,
@@ -32,7 +34,6 @@ from perstep.mdp.chains import (
 )
 from perstep.mdp.outcomes import Outcomes, expected_rewards, numbers, transition_matrix
 from perstep.mdp.sweeps import backup, relax
-from perstep.numerics.schedules import is_finite
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -52,8 +53,15 @@ TOLERANCE = 1e-8  # width of the interval within which the optimum should be pro
 EPSILON = float(np.finfo(np.float64).eps)
 TILTS = 10.0 ** np.arange(-13, -5)  # see `_interval`
 
-Optimum = tuple[Integers, float, Floats, tuple[float, float]]
-"""Actions (S,), their gain, values (S,), and the interval within which the optimal gain is proven to lie."""
+
+class Optimum(NamedTuple):
+    """A policy of a model with one end component, and what it proves."""
+
+    actions: Integers  # (S,)
+    gain: float
+    values: Floats  # (S,)
+    stationary: Floats  # (S,)
+    interval: tuple[float, float]  # within which the optimal gain is proven to lie
 
 
 class NotCommunicating(SeveralAnswers):
@@ -102,19 +110,28 @@ class Solution:
         return f"{text}, {self.policy.size} states)"
 
 
-def solve(outcomes: Outcomes, initial: Floats, tolerance: float = TOLERANCE) -> Solution:
-    """The optimum over all policies; only for the states reachable from `initial` if parts of the MDP do not communicate."""
-    return solve_model(transition_matrix(outcomes), expected_rewards(outcomes), initial, tolerance)
+def solve(outcomes: Outcomes, initial: Floats, tolerance: float = TOLERANCE, deadline: float = math.inf) -> Solution:
+    """The optimum over all policies; only for the states reachable from `initial` if parts of the MDP do not communicate.
+
+    After the `deadline` of the monotonic clock no further round begins, and the interval shows what was proven until then.
+    """
+    return solve_model(transition_matrix(outcomes), expected_rewards(outcomes), initial, tolerance, deadline)
 
 
-def solve_model(matrix: csr_array, rewards: Floats, initial: Floats, tolerance: float = TOLERANCE) -> Solution:
+def solve_model(
+    matrix: csr_array, rewards: Floats, initial: Floats, tolerance: float = TOLERANCE, deadline: float = math.inf
+) -> Solution:
     """The optimum for transition probabilities P (S·A, S), rewards (S, A) and the distribution of the first state (S,)."""
-    if not is_finite(tolerance) or tolerance < 0.0:
-        raise ValueError(
-            f"tolerance must be a number of at least 0, the width of the proven interval, got {tolerance!r}."
-        )
-    num_states, num_actions = rewards.shape
-    counted = np.ones(num_states, dtype=np.bool_)
+    counted = solved_states(matrix, rewards.shape[1], initial)
+    model = submodel(matrix, rewards.shape[1], counted)[0]
+    with Bar(None, f"solving {model.shape[1]:,} states", unit="rounds", lines=True) as bar:
+        found = optimum(model, rewards[counted], tolerance, bar, deadline)
+    return solution_of(found, matrix, rewards, counted, tolerance)
+
+
+def solved_states(matrix: csr_array, num_actions: int, initial: Floats) -> Mask:
+    """All states of a model P (S·A, S) that communicates, or else those reachable from `initial`. (S,)"""
+    counted = np.ones(matrix.shape[1], dtype=np.bool_)
     parts = end_components(matrix, num_actions)
     if len(parts) > 1:
         counted = reachable(any_action(matrix, num_actions), initial > 0.0)
@@ -129,17 +146,19 @@ def solve_model(matrix: csr_array, rewards: Floats, initial: Floats, tolerance: 
             "an initial distribution that leads to only one of them.",
             [int(each[0]) for each in members[:4]],
         )
-    actions, gain, part_values, interval = _optimum(
-        submodel(matrix, num_actions, counted)[0], rewards[counted], tolerance
-    )
-    values = np.full(num_states, np.nan)
-    values[counted] = part_values
-    action_values = rewards - gain + (matrix @ values).reshape(num_states, num_actions)
+    return counted
+
+
+def solution_of(found: Optimum, matrix: csr_array, rewards: Floats, counted: Mask, tolerance: float) -> Solution:
+    """What was found for the `counted` states, for all states of P (S·A, S)."""
+    values = np.full(counted.size, np.nan)
+    values[counted] = found.values
+    action_values = rewards - found.gain + (matrix @ values).reshape(rewards.shape)
     action_values[~counted] = np.nan
-    policy = np.zeros(num_states, dtype=np.int64)
-    policy[counted] = actions
+    policy = np.zeros(counted.size, dtype=np.int64)
+    policy[counted] = found.actions
     return Solution(
-        gain, led_to(counted, policy, matrix), action_values.max(axis=1), action_values, interval, tolerance
+        found.gain, led_to(counted, policy, matrix), action_values.max(axis=1), action_values, found.interval, tolerance
     )
 
 
@@ -162,63 +181,111 @@ def optimality_gap(outcomes: Outcomes, action_values: ArrayLike) -> float:
     return float(np.ptp(difference[known]))
 
 
-def _optimum(matrix: csr_array, rewards: Floats, tolerance: float) -> Optimum:
+def optimum(matrix: csr_array, rewards: Floats, tolerance: float, bar: Bar, deadline: float) -> Optimum:
     """By policy iteration; if that does not prove much, because a policy almost never leaves some states, after more sweeps."""
-    found = _policy_iteration(matrix, rewards, _warm_start(matrix, rewards, tolerance), tolerance)
-    if _width(found) > max(tolerance, POOR * (1.0 + np.abs(rewards).max())):
-        sweeps = min(LONG_WARM_UP, int(WARM_UP_WORK / matrix.nnz))
-        again = _policy_iteration(matrix, rewards, _warm_start(matrix, rewards, tolerance, sweeps), tolerance)
+    values = np.zeros(rewards.shape[0])
+    warm_up(matrix, rewards, values, tolerance, bar, deadline)
+    found = _policy_iteration(matrix, rewards, _greedy(matrix, rewards, values), tolerance, bar, deadline)
+    if _width(found) > max(tolerance, POOR * (1.0 + np.abs(rewards).max())) and time.monotonic() < deadline:
+        values[:] = 0.0
+        warm_up(matrix, rewards, values, tolerance, bar, deadline, min(LONG_WARM_UP, int(WARM_UP_WORK / matrix.nnz)))
+        again = _policy_iteration(matrix, rewards, _greedy(matrix, rewards, values), tolerance, bar, deadline)
         found = min(found, again, key=_width)
     return found
 
 
 def _width(found: Optimum) -> float:
-    low, high = found[3]
+    low, high = found.interval
     return high - low
 
 
-def _policy_iteration(matrix: csr_array, rewards: Floats, actions: Integers, tolerance: float) -> Optimum:
+def gain_of(matrix: csr_array, rewards: Floats, actions: Integers) -> Optimum:
+    """A policy (S,), changed so that every state leads to its best closed class. Nothing is proven."""
+    actions, recurrent = _one_class(actions, matrix, rewards)
+    states = np.arange(actions.size)
+    chain = matrix[states * rewards.shape[1] + actions]
+    stationary, gain, values = stationary_gain_values(chain, rewards[states, actions], recurrent)
+    return Optimum(actions, gain, values, stationary, (gain, math.inf))
+
+
+def improved(matrix: csr_array, rewards: Floats, near: Optimum) -> Optimum:
+    """The optimum, from the policy of a similar model."""
+    return _policy_iteration(matrix, rewards, near.actions, TOLERANCE, anchor=int(near.stationary.argmax()))
+
+
+def compare(matrix: csr_array, rewards: Floats, near: Optimum, enough: float, tolerance: float) -> Optimum:
+    """Whether the optimum is above `enough`, with as few linear systems as that takes, from the values of a similar model.
+
+    The upper end of the interval is a bound in any case. It is at most `enough`, or else the policy is one that earns more than
+    `enough`, or the best one.
+    """
+    if rewards.shape[0] <= chains.DENSE_UP_TO:
+        return _policy_iteration(matrix, rewards, near.actions, tolerance, enough=enough)
+    values, sweep_once = near.values.copy(), backup(matrix, rewards)
+    for _ in range(WARM_UP_SWEEPS):
+        residual = sweep_once(values)
+        if residual.max() <= enough:
+            residuals, error = _residuals(matrix, rewards, values)
+            if (high := float((residuals + error).max())) <= enough:
+                return near._replace(values=values, interval=(-math.inf, high))
+        values += 0.5 * residual  # averaged, so that periodic MDPs converge too
+        values -= values[0]
+    actions, anchor = _greedy(matrix, rewards, values), int(near.stationary.argmax())
+    return _policy_iteration(matrix, rewards, actions, tolerance, enough=enough, anchor=anchor)
+
+
+def _policy_iteration(
+    matrix: csr_array,
+    rewards: Floats,
+    actions: Integers,
+    tolerance: float,
+    bar: Bar | None = None,
+    deadline: float = math.inf,
+    enough: float = math.nan,
+    anchor: int | None = None,
+) -> Optimum:
     """Optimal actions (S,), their gain, values (S,) and the proven interval, for an MDP with one end component.
 
     Haviv & Puterman (1991): if the chain of a policy has several closed classes, the policy is first changed so that every
     state leads to the best class. An action changes only if the advantage is larger than rounding errors. So each iteration
     raises the gain, or keeps the class and raises values outside it, and no policy occurs twice. A model that is not small also
     gets some sweeps of value iteration in each round, and then needs about five rounds, whatever its size.
+
+    It ends before that as soon as it is known whether the optimum is above `enough`, if that is a number.
     """
     num_states, num_actions = rewards.shape
     small = num_states <= chains.DENSE_UP_TO
     states = np.arange(num_states)
     seen: set[int] = set()
-    anchor = None
-    with Bar(0, f"solving {num_states} states", unit="rounds") as bar:
-        while True:
+    while True:
+        if bar is not None:
             bar.update(len(seen))
-            actions, recurrent = _one_class(actions, matrix, rewards)
-            seen.add(hash(actions.tobytes()))
-            stationary, gain, values = stationary_gain_values(
-                matrix[states * num_actions + actions], rewards[states, actions], recurrent, anchor
-            )
-            if not small:
-                anchor = int(stationary.argmax())
-                values -= values[anchor]
-                relax(matrix, rewards, gain, values, anchor, PLACE_SWEEPS)
-            residual, error = _residuals(matrix, rewards, values)
-            kept, best = residual[states, actions], _largest(residual)
-            scale = 1.0 + np.abs(values).max() + np.abs(rewards).max()
-            noise = IMPROVEMENT * scale if small else 2.0 * _largest(error)
-            better = best > kept + noise
-            improved = np.where(better, residual.argmax(axis=1), actions)
-            repeats = not better.any() or hash(improved.tobytes()) in seen or len(seen) >= MOST_ROUNDS
-            close = repeats or better.sum() < CLOSE * num_states
-            low, high = (
-                _interval(matrix, rewards, values, actions, recurrent, tolerance) if close else (-np.inf, np.inf)
-            )
-            if repeats or (not small and high - low <= tolerance):
-                break
-            actions = improved
-    if (
-        small
-    ):  # Every choice among equally good actions is optimal. Take the lowest, if the chain then has one closed class.
+        actions, recurrent = _one_class(actions, matrix, rewards)
+        seen.add(hash(actions.tobytes()))
+        stationary, gain, values = stationary_gain_values(
+            matrix[states * num_actions + actions], rewards[states, actions], recurrent, anchor
+        )
+        if not small:
+            anchor = int(stationary.argmax())
+            values -= values[anchor]
+            relax(matrix, rewards, gain, values, anchor, PLACE_SWEEPS)
+        residual, error = _residuals(matrix, rewards, values)
+        if gain > enough or (residual + error).max() <= enough:
+            return Optimum(actions, gain, values, stationary, (-math.inf, float((residual + error).max())))
+        kept, best = residual[states, actions], _largest(residual)
+        scale = 1.0 + np.abs(values).max() + np.abs(rewards).max()
+        noise = IMPROVEMENT * scale if small else 2.0 * _largest(error)
+        better = best > kept + noise
+        improved = np.where(better, residual.argmax(axis=1), actions)
+        late = time.monotonic() > deadline
+        last = late or not better.any() or hash(improved.tobytes()) in seen or len(seen) >= MOST_ROUNDS
+        close = last or better.sum() < CLOSE * num_states
+        low, high = _interval(matrix, rewards, values, actions, recurrent, tolerance) if close else (-np.inf, np.inf)
+        if last or (not small and high - low <= tolerance):
+            break
+        actions = improved
+    if small and not late:
+        # Every choice among equally good actions is optimal. Take the lowest, if the chain then has one closed class.
         lowest = (residual >= best[:, None] - TIE * scale).argmax(axis=1)
         chain = matrix[states * num_actions + lowest]
         if len(classes := closed_classes(chain)) == 1:
@@ -226,8 +293,9 @@ def _policy_iteration(matrix: csr_array, rewards: Floats, actions: Integers, tol
             bounds = _interval(matrix, rewards, values, lowest, classes[0], tolerance)
             # If the values are huge, actions within TIE may differ.
             if its_gain >= gain - max(1e-10 * (1.0 + np.abs(rewards).max()), ROUNDING * scale):
-                return lowest, its_gain, values - its_stationary @ values, _around(its_gain, bounds)
-    return actions, gain, values - stationary @ values, _around(gain, (low, high))
+                values -= its_stationary @ values
+                return Optimum(lowest, its_gain, values, its_stationary, _around(its_gain, bounds))
+    return Optimum(actions, gain, values - stationary @ values, stationary, _around(gain, (low, high)))
 
 
 def _around(gain: float, bounds: tuple[float, float]) -> tuple[float, float]:
@@ -277,10 +345,17 @@ def _interval(
     return bounds
 
 
-def _warm_start(matrix: csr_array, rewards: Floats, tolerance: float, least: int = WARM_UP_SWEEPS) -> Integers:
-    """The greedy actions after some sweeps of value iteration; after more, if that alone is about to reach the tolerance."""
-    small = rewards.shape[0] <= chains.DENSE_UP_TO
-    values, before = np.zeros(rewards.shape[0]), np.inf
+def warm_up(
+    matrix: csr_array,
+    rewards: Floats,
+    values: Floats,
+    tolerance: float,
+    bar: Bar,
+    deadline: float,
+    least: int = WARM_UP_SWEEPS,
+) -> None:
+    """Some sweeps of value iteration, in place; more, if that alone is about to reach the tolerance."""
+    small, before = rewards.shape[0] <= chains.DENSE_UP_TO, np.inf
     most = max(MOST_WARM_UP, least + 1)
     sweep_once = None if small else backup(matrix, rewards)  # compiled code pays only where there is much to do
     for sweep in range(most):
@@ -288,6 +363,10 @@ def _warm_start(matrix: csr_array, rewards: Floats, tolerance: float, least: int
             residual = sweep_once(values)
         else:
             residual = _largest(rewards + (matrix @ values).reshape(rewards.shape)) - values
+        if sweep % WARM_UP_SWEEPS == 0:
+            bar.update(0, f"{sweep:,} sweeps")
+            if time.monotonic() > deadline:
+                break
         if sweep >= least and sweep % WARM_UP_SWEEPS == 0:
             width = float(np.ptp(residual))
             needed = np.log(max(width, 1e-300) / max(tolerance, 1e-300))
@@ -297,6 +376,9 @@ def _warm_start(matrix: csr_array, rewards: Floats, tolerance: float, least: int
             before = width
         values += 0.5 * residual  # averaged, so that periodic MDPs converge too
         values -= values[0]
+
+
+def _greedy(matrix: csr_array, rewards: Floats, values: Floats) -> Integers:
     return np.asarray((rewards + (matrix @ values).reshape(rewards.shape)).argmax(axis=1))
 
 

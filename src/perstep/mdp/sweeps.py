@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perstep.distributions.distribution import Floats
 from perstep.numerics.compiled import compiled
@@ -34,7 +35,14 @@ def backup(matrix: csr_array, rewards: Floats) -> Callable[[Floats], Floats]:
 
 
 @compiled
-def _backup(pointers: Any, successors: Any, chances: Any, rewards: Any, values: Any, residual: Any) -> None:
+def _backup(
+    pointers: NDArray[np.int64],
+    successors: NDArray[np.int32],
+    chances: Floats,
+    rewards: Floats,
+    values: Floats,
+    residual: Floats,
+) -> None:
     for state in range(rewards.shape[0]):
         best = -math.inf
         for action in range(rewards.shape[1]):
@@ -61,7 +69,14 @@ def relax(matrix: csr_array, rewards: Floats, gain: float, values: Floats, ancho
 
 @compiled
 def _relax(
-    pointers: Any, successors: Any, chances: Any, rewards: Any, gain: Any, values: Any, anchor: Any, num_rounds: Any
+    pointers: NDArray[np.int64],
+    successors: NDArray[np.int32],
+    chances: Floats,
+    rewards: Floats,
+    gain: float,
+    values: Floats,
+    anchor: int,
+    num_rounds: int,
 ) -> None:
     size = values.shape[0]
     for turn in range(2 * num_rounds):
@@ -93,7 +108,9 @@ def settle(chain: csr_array, share: Floats, num_rounds: int) -> None:
 
 
 @compiled
-def _settle(pointers: Any, origins: Any, chances: Any, share: Any, num_rounds: Any) -> None:
+def _settle(
+    pointers: NDArray[np.int64], origins: NDArray[np.int32], chances: Floats, share: Floats, num_rounds: int
+) -> None:
     size = share.shape[0]
     for turn in range(2 * num_rounds):
         for place in range(size):

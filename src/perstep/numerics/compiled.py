@@ -15,11 +15,14 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba import config
 
 PACKAGE = Path(__file__).parents[1]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Whole = int | np.int64
+"""A whole number in compiled code, where the two are one type."""
 
 
 def _sources_digest() -> str:

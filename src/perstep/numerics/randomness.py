@@ -7,7 +7,6 @@ docs/decisions/0002-generator.md says why NumPy's generator is not used (a whole
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ def make_generator(seed: int, *branch: int) -> Generator:
 
 
 @compiled
-def next_word(generator: Any) -> Any:
+def next_word(generator: Generator) -> np.uint64:
     """64 random bits (Blackman & Vigna's xoshiro256++); moves the state."""
     s0, s1, s2, s3 = generator[0], generator[1], generator[2], generator[3]
     mixed = s0 + s3
@@ -56,13 +55,13 @@ def next_word(generator: Any) -> Any:
 
 
 @compiled
-def uniform(generator: Any) -> Any:
+def uniform(generator: Generator) -> float:
     """A number in [0, 1) with 53 random bits."""
     return (next_word(generator) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @compiled
-def normal(generator: Any) -> Any:
+def normal(generator: Generator) -> float:
     """A standard normal number by the ziggurat method: 99 of 100 draws take one word, one product and one comparison."""
     while True:
         word = next_word(generator)
@@ -83,7 +82,14 @@ def normal(generator: Any) -> Any:
 
 
 @compiled
-def draw(chances: Any, generator: Any) -> Any:
+def normals(generator: Generator, numbers: NDArray[np.float64]) -> None:
+    """Fill an array (k,) with standard normal numbers."""
+    for i in range(numbers.shape[0]):
+        numbers[i] = normal(generator)
+
+
+@compiled
+def draw(chances: NDArray[np.float64], generator: Generator) -> int:
     """An index with these probabilities."""
     point = uniform(generator)
     for index in range(chances.shape[0] - 1):

@@ -6,6 +6,7 @@ single outlier changes nothing, since a deviation counts for no more than the se
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from perstep.numerics.compiled import compiled, inlined
 Floats = NDArray[np.float64]
 
 # Places; a spread takes three: mean square, largest, second largest.
-SEEN, MEAN, REWARD, RETURN_SO_FAR, RETURN, ENDED = 0, 1, 2, 5, 6, 9
+SEEN, MEAN, REWARD, RETURN_SO_FAR, RETURN, ERROR = 0, 1, 2, 5, 6, 9
 SIZE = 10
 FIRST = 128  # rewards from which the first θ is made
 RECENT = 3.0  # the running spread has a memory of a third of the steps so far
@@ -60,6 +61,12 @@ def _spread(units: Floats, place: int, deviation: float, rate: float) -> None:
     units[place] += rate * (size * size - units[place])
 
 
+@inlined
+def _rate(units: Floats) -> float:
+    """The step of what is seen: its memory is a third of the steps so far, up to the longest one."""
+    return max(RECENT / (units[SEEN] + RECENT - 1.0), 1.0 / LONGEST_MEMORY)
+
+
 @compiled
 def see(units: Floats, reward: float, after_end: float, ended: bool, looks_back: bool) -> None:
     """Take note of one reward. `after_end`: what the value after an end adds to the return that ends there; with `looks_back` also
@@ -67,7 +74,7 @@ def see(units: Floats, reward: float, after_end: float, ended: bool, looks_back:
     units[SEEN] += 1.0
     if units[SEEN] == 1.0:
         units[MEAN] = reward
-    rate = max(RECENT / (units[SEEN] + RECENT - 1.0), 1.0 / LONGEST_MEMORY)
+    rate = _rate(units)
     deviation = reward - units[MEAN]
     units[MEAN] += rate * deviation
     _spread(units, REWARD, deviation, rate)
@@ -77,7 +84,20 @@ def see(units: Floats, reward: float, after_end: float, ended: bool, looks_back:
     _spread(units, RETURN, units[RETURN_SO_FAR], rate)
     if ended:
         units[RETURN_SO_FAR] = after_end if looks_back else 0.0
-        units[ENDED] = 1.0
+
+
+@inlined
+def see_error(units: Floats, delta: float) -> None:
+    """Take note of the error of a value, after the reward."""
+    units[ERROR] += _rate(units) * (abs(delta) - units[ERROR])
+
+
+@inlined
+def unexplained_unit(units: Floats) -> float:
+    """The spread of returns around their values: a return minus its value is the sum of the errors δ that follow, discounted, and
+    these are not correlated. It is taken from the mean size of δ, as if δ were normal, so that rare large errors, such as those of
+    a rare penalty, do not make all others small."""
+    return math.sqrt(math.pi / 2.0 / (1.0 - HORIZON_FACTOR**2)) * units[ERROR]
 
 
 @compiled

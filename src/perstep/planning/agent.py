@@ -5,36 +5,33 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perstep.agent.agent import Floats
-from perstep.agent.arrays import FINITE, Limits, below, check_limits, fill, finite_numbers, flatten, put, within
+from perstep.agent.arrays import FINITE, Limits, below, check_limits, fill, flatten, put
 from perstep.agent.checks import APART, FEWEST_STEPS, Finding
 from perstep.agent.earned import headline
 from perstep.agent.evaluation import Snapshot
 from perstep.agent.life import LONGEST
-from perstep.agent.states import StateHooks, StatesAgent, one_hot
+from perstep.agent.states import StateHooks, StatesAgent
 from perstep.distributions.distribution import Distribution
 from perstep.distributions.forecast import Forecast
 from perstep.files import storage
 from perstep.gym.opening import Absent
 from perstep.gym.spaces import Numbering
 from perstep.inputs.checks import number, whole
-from perstep.mdp.evaluation import NotUnichain, PolicyEvaluation
 from perstep.mdp.mdp import FiniteMDP
 from perstep.mdp.names import labels
 from perstep.mdp.sampler import start
-from perstep.mdp.solving import NotCommunicating, Solution
 from perstep.numerics.compiled import announce
 from perstep.planning import life
-from perstep.planning.beliefs import GAIN, KNOWN, RECENT_NEW_STATES, THRESHOLD, VISITED, new_draw, new_experience
-from perstep.planning.counts import NONE, PER_ATOM, PER_ENTRY, Counts, has_room, new_counts, with_room
-from perstep.planning.known import Possibility, owners, possibilities, world_as_learnt
+from perstep.planning.beliefs import GAIN, KNOWN, THRESHOLD, new_draw, new_experience
+from perstep.planning.counts import PER_ATOM, PER_ENTRY, has_room, new_counts, with_room
+from perstep.planning.knowledge import Knowledge, conclude
 from perstep.planning.plan import FRESH, new_plan
+from perstep.planning.saved import check_counts, check_experience
 from perstep.planning.settings import PlannerConfig
 
 if TYPE_CHECKING:
@@ -42,41 +39,13 @@ if TYPE_CHECKING:
 
     from perstep.gym.opening import World
 
-POSSIBILITIES = 100  # draws of what is not known: their 5 and 95 % quantiles are known to about 2 %
-MOST_WORK = 400_000  # entries in all draws: of a large world there are fewer
-FEWEST_POSSIBILITIES = 10
 SMALL = 1_000  # states, of which `repr` says what is likely: it takes seconds for more
-EXPLORING_POLICY = 1e-6  # chance of a random action, where a policy alone has several closed classes
 ONE_ERROR = (0.159, 0.841)  # levels one standard error from the middle of a normal distribution
 THIN = 10.0  # visits of an action that the policy takes
 NOTABLE = 0.05  # in this share of the steps or more
 ERRORS = 5.0  # standard errors between what the model says and what was earned
-SMALLEST_COUNT = 1e-290  # counts that fade reach 0, and are not exact below this
 ROUNDING = 1e-12  # of sums of rewards
-COUNT_ROUNDING = 1e-6  # of sums of counts that fade
 RISK_GROWTH = 2.0  # with a risk level, the exact solver chooses the threshold anew when the life has grown so much
-
-
-@dataclasses.dataclass(frozen=True)
-class Knowledge:
-    """What follows from the counts at one step."""
-
-    mdp: FiniteMDP
-    policy: NDArray[np.int64]  # (S,)
-    solution: Solution | None  # None where the learnt world falls into parts
-    evaluation: PolicyEvaluation
-    seen: Any  # counts and experience
-    state: int
-    seed: int
-
-    @cached_property
-    def possibilities(self) -> list[Possibility]:
-        """Draws of what the policy may earn."""
-        counts, experience = self.seen
-        entries = max(int(counts.size[0]), 1)
-        number = min(POSSIBILITIES, max(FEWEST_POSSIBILITIES, MOST_WORK // entries))
-        random = np.random.default_rng(self.seed)
-        return possibilities(counts, experience, self.policy, self.state, number, random)
 
 
 @final
@@ -88,18 +57,19 @@ class Planner(StatesAgent):
     """
 
     Config = PlannerConfig
+    _has_loop_for_mdps = True
     config: Any
     _learnt: Any  # counts, experience, draw and plan
 
     def __init__(self, env: World | Absent, **settings: Any) -> None:
         super().__init__(env, PlannerConfig.of(settings))
-        pairs = self.num_states * self.num_actions
+        pairs = self._num_states * self._num_actions
         counts = new_counts(pairs)
         self._learnt = (
             counts,
-            new_experience(self.num_states, pairs),
+            new_experience(self._num_states, pairs),
             new_draw(pairs, counts.follower.size),
-            new_plan(self.num_states, pairs),
+            new_plan(self._num_states, pairs),
         )
         self._place = np.zeros(1, np.int64)
         if self._real_mdp is not None:
@@ -111,42 +81,18 @@ class Planner(StatesAgent):
     @property
     def visits(self) -> Floats:
         """How often each action was taken in each state, (S, A); fading, with a memory."""
-        return np.array(self._learnt[0].visits.reshape(self.num_states, self.num_actions))
+        return np.array(self._learnt[0].visits.reshape(self._num_states, self._num_actions))
 
     @property
     def _knowledge(self) -> Knowledge:
         if self.steps == 0:
             raise ValueError("This planner has seen nothing yet, so it knows no world. Call learn first.")
         if self._known is None or self._known[0] != self.steps:
-            self._known = (self.steps, self._conclude())
+            counts, experience, _, plan = self._learnt
+            name = f"{self._world_name}, as learnt"
+            known = conclude(counts, experience, plan, self._state_now, self._real_mdp, name, self.config)
+            self._known = (self.steps, known)
         return self._known[1]
-
-    def _conclude(self) -> Knowledge:
-        counts, experience, _, plan = self._learnt
-        state = self._state_now
-        mdp = world_as_learnt(counts, experience, state, self._real_mdp, f"{self.world_name}, as learnt")
-        solution: Solution | None = None
-        policy = np.maximum(plan.actions, 0).astype(np.int64)
-        try:
-            solution = mdp.solve(risk_level=self.config.risk_level)
-            policy = np.asarray(solution.policy)
-        except (NotCommunicating, NotUnichain):
-            pass  # too little was seen: then the policy is that of the current plan
-        policy = self._visited(policy)
-        try:
-            evaluation = mdp.evaluate(one_hot(np.eye(self.num_actions)[policy]), start=mdp.initial)
-        except NotUnichain:
-            evaluation = mdp.evaluate(np.eye(self.num_actions)[policy], epsilon=EXPLORING_POLICY, start=mdp.initial)
-        return Knowledge(mdp, policy, solution, evaluation, (counts, experience), state, self.config.seed)
-
-    def _visited(self, policy: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The policy with actions that were taken before, where any was. In a state that was never left, the action that is taken
-        in most of the others: nothing else is known there."""
-        visited = self._learnt[0].newest.reshape(self.num_states, -1) != NONE
-        left = visited.any(axis=1)
-        is_visited = np.take_along_axis(visited, policy[:, None], axis=1)[:, 0]
-        chosen = np.where(is_visited, policy, visited.argmax(axis=1))
-        return np.where(left, chosen, np.bincount(chosen[left], minlength=self.num_actions).argmax())
 
     @property
     def _state_now(self) -> int:
@@ -205,9 +151,9 @@ class Planner(StatesAgent):
 
     def _chances(self, states: Any, deterministic: bool) -> Floats:
         actions = self._knowledge.policy if deterministic and self.steps else self._learnt[3].actions
-        rows = np.eye(self.num_actions)[np.maximum(actions[states], 0)]
+        rows = np.eye(self._num_actions)[np.maximum(actions[states], 0)]
         if not deterministic:
-            rows[np.asarray(actions[states]) == FRESH] = 1.0 / self.num_actions
+            rows[np.asarray(actions[states]) == FRESH] = 1.0 / self._num_actions
         return np.asarray(rows)
 
     def action_values(self, observation: Any) -> Floats:
@@ -262,7 +208,7 @@ class Planner(StatesAgent):
 
     def _findings(self) -> Iterator[Finding]:
         _, experience, _, plan = self._learnt
-        taken = self.visits[np.arange(self.num_states), np.maximum(plan.actions, 0)]
+        taken = self.visits[np.arange(self._num_states), np.maximum(plan.actions, 0)]
         share = experience.entered / max(int(experience.entered.sum()), 1)
         thin = taken < THIN
         thin &= share > 0.0
@@ -357,21 +303,21 @@ class Planner(StatesAgent):
         }
 
     def _limits(self) -> dict[str, Limits]:
-        actions = below(self.num_actions, least=FRESH)
-        place, aimed = below(self.num_states), below(LONGEST)
+        actions = below(self._num_actions, least=FRESH)
+        place, aimed = below(self._num_states), below(LONGEST)
         finite = dict.fromkeys(("counts.", "experience.", "plan."), FINITE)
         return {**finite, "plan.actions": actions, "place": place, "aimed_at": aimed}
 
     def _take_over(self, arrays: storage.Arrays, metadata: dict[str, Any]) -> None:
-        pairs = self.num_states * self.num_actions
+        pairs = self._num_states * self._num_actions
         entries, atoms = len(arrays["counts.follower"]), len(arrays["counts.reward"])
         counts = new_counts(pairs, entries, atoms)
         _, experience, _, plan = self._learnt
         fill("counts", counts, arrays)
         fill("experience", experience, arrays)
         fill("plan", plan, arrays)
-        _check_counts(counts, self.num_states)
-        _check_experience(experience, self.num_states, pairs)
+        check_counts(counts, self._num_states)
+        check_experience(experience, self._num_states, pairs)
         put("place", self._place, arrays)
         put("aimed_at", self._aimed_at, arrays)
         self._learnt = (counts, experience, new_draw(pairs, entries), plan)
@@ -391,7 +337,7 @@ class Planner(StatesAgent):
         wrong = self.check()
         reported = f", findings: {', '.join(finding.name for finding in wrong)} (see check())" if wrong else ""
         if self.steps == 0:
-            return f"Planner(in {self.world_name}, nothing learnt)"
+            return f"Planner(in {self._world_name}, nothing learnt)"
         met = int(self._learnt[1].numbers[KNOWN])
         likely = ""
         if met <= SMALL:
@@ -399,51 +345,8 @@ class Planner(StatesAgent):
             likely = f", {low:.4g} to {high:.4g} with 90 %"
         return (
             f"Planner({headline(self, 4)}, best policy {self.average_reward:.4g}{likely}, after {self.steps:,} steps in "
-            f"{met:,} of {self.num_states:,} states{reported})"
+            f"{met:,} of {self._num_states:,} states{reported})"
         )
-
-
-def _check_counts(counts: Counts, num_states: int) -> None:
-    """Refuse counts of a file with which compiled code would leave its arrays, or go round in a circle."""
-    entries, atoms = counts.follower.size, counts.reward.size
-    if tuple(counts.size) != (entries, atoms):
-        raise storage.BadFile("The file's counts have another size than they say.")
-    within("next states", counts.follower.astype(np.int64), num_states)
-    within("newest entries", counts.newest.astype(np.int64), entries, least=NONE)
-    within("atoms of entries", counts.atom.astype(np.int64), atoms, least=NONE)
-    for name, heads, chain in (("entries", counts.newest, counts.older), ("atoms", counts.atom, counts.next_atom)):
-        if (chain >= np.arange(chain.size)).any() or (chain < NONE).any():
-            raise storage.BadFile(f"The file's chains of {name} do not end.")
-        links = np.concatenate([heads, chain])
-        if not np.array_equal(np.sort(links[links != NONE]), np.arange(chain.size)):
-            raise storage.BadFile(f"The file's chains of {name} meet, or leave some out.")
-    parts = (counts.visits, counts.paid, counts.spread, counts.seen, counts.reward, counts.weight)
-    finite_numbers("counts", *parts)
-    if any((part < 0.0).any() for part in (counts.visits, counts.spread, counts.seen, counts.weight)):
-        raise storage.BadFile("The file has negative counts.")
-    pair_of, entry_of = owners(counts)
-    if np.unique(np.stack([pair_of, counts.follower]), axis=1).shape[1] != entries:
-        raise storage.BadFile("The file counts the same next state of a pair twice.")
-    for owner, parts_of, whole_of in ((pair_of, counts.seen, counts.visits), (entry_of, counts.weight, counts.seen)):
-        total = np.bincount(owner, parts_of, whole_of.size)
-        if not np.allclose(total, whole_of, rtol=COUNT_ROUNDING, atol=SMALLEST_COUNT):
-            raise storage.BadFile("The file's counts of parts do not sum to those of the whole.")
-
-
-def _check_experience(experience: Any, num_states: int, num_pairs: int) -> None:
-    """The same for what was met."""
-    numbers = experience.numbers
-    within("numbers", numbers, LONGEST)
-    within("known states", numbers[[KNOWN]], num_states + 1)
-    within("visited pairs", numbers[[VISITED]], num_pairs + 1)
-    within("new states", numbers[[RECENT_NEW_STATES]], num_pairs + 1)
-    met = experience.order[: numbers[KNOWN]].astype(np.int64)
-    within("states that were met", met, num_states)
-    if np.unique(met).size != met.size or not np.array_equal(np.flatnonzero(experience.entered), np.sort(met)):
-        raise storage.BadFile("The file's list of the states that were met contradicts its visits.")
-    within("visits", experience.entered, LONGEST)
-    within("last visits", experience.last, LONGEST)
-    finite_numbers("experience", experience.expected, experience.new_successors, experience.new_states, experience.sums)
 
 
 @final
@@ -470,6 +373,6 @@ class PlannerHooks(StateHooks):
         return agent._actions.point(int(chosen))
 
     def _checked(self, *points: int) -> Any:
-        if not all(0 <= point < self._agent.num_states for point in points):
+        if not all(0 <= point < self._agent._num_states for point in points):
             raise self._outside(*points)
         return self._agent

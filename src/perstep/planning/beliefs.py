@@ -18,14 +18,14 @@ and a known set of states). With it nothing is proven; docs/learners/planner.md 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.numerics.compiled import compiled
-from perstep.numerics.randomness import normal, uniform
-from perstep.planning.counts import NONE
+from perstep.numerics.compiled import Whole, compiled
+from perstep.numerics.randomness import Generator, normal, uniform
+from perstep.planning.counts import NONE, Counts
 
 Floats = NDArray[np.float64]
 
@@ -93,13 +93,13 @@ def new_draw(num_pairs: int, num_entries: int) -> Draw:
 
 
 @compiled
-def doubling(visits: Any) -> Any:
+def doubling(visits: float) -> np.int64:
     """0 for a first visit, k for visits from 2^(k − 1) on."""
     return np.int64(math.log2(visits)) + 1 if visits >= 1.0 else np.int64(0)
 
 
 @compiled
-def enter(experience: Any, state: Any, clock: Any) -> Any:
+def enter(experience: Experience, state: Whole, clock: int) -> bool:
     """Meet a state; returns whether for the first time."""
     is_new = experience.entered[state] == 0
     if is_new:
@@ -107,11 +107,11 @@ def enter(experience: Any, state: Any, clock: Any) -> Any:
         experience.numbers[KNOWN] += 1
     experience.entered[state] += 1
     experience.last[state] = clock
-    return is_new
+    return bool(is_new)
 
 
 @compiled
-def note_outcome(experience: Any, visits: Any, is_unseen: Any, is_new: Any) -> None:
+def note_outcome(experience: Experience, visits: float, is_unseen: bool, is_new: bool) -> None:
     """Take note of what a visit has shown, of a pair that had `visits` before."""
     k = doubling(visits)
     if k > 0:
@@ -129,13 +129,13 @@ def note_outcome(experience: Any, visits: Any, is_unseen: Any, is_new: Any) -> N
 
 
 @compiled
-def unseen_chance(share: Any, visits: Any) -> Any:
+def unseen_chance(share: float, visits: float) -> float:
     """The chance that the next visit shows what `visits` have not, if a `share` of pairs has something to show."""
     return share / ((visits + 1.0) * (visits + 2.0)) / (1.0 - share + share / (visits + 1.0))
 
 
 @compiled
-def share_with_unseen(experience: Any, events: Any, k: Any) -> Any:
+def share_with_unseen(experience: Experience, events: Floats, k: Whole) -> float:
     """π at a doubling: events over what was expected, begun from the doubling before with the weight of one pair."""
     share = 1.0
     for i in range(1, k + 1):
@@ -144,7 +144,7 @@ def share_with_unseen(experience: Any, events: Any, k: Any) -> Any:
 
 
 @compiled
-def gamma(shape: Any, generator: Any) -> Any:
+def gamma(shape: float, generator: Generator) -> float:
     """A draw from the gamma distribution (Marsaglia & Tsang 2000)."""
     boost = 1.0
     if shape < 1.0:
@@ -161,10 +161,10 @@ def gamma(shape: Any, generator: Any) -> Any:
 
 
 @compiled
-def mean_with_risk(counts: Any, pair: Any, threshold: Any, level: Any) -> Any:
+def mean_with_risk(counts: Counts, pair: Whole, threshold: float, level: float) -> float:
     """The mean of what the rewards of a pair are worth: min(y, R) less the part below y once more for each 1/τ (CVaR)."""
     if level == 1.0:
-        return counts.paid[pair]
+        return float(counts.paid[pair])
     total, entry = 0.0, np.int64(counts.newest[pair])
     while entry != NONE:
         atom = np.int64(counts.atom[entry])
@@ -172,11 +172,11 @@ def mean_with_risk(counts: Any, pair: Any, threshold: Any, level: Any) -> Any:
             total += counts.weight[atom] * (threshold - max(threshold - counts.reward[atom], 0.0) / level)
             atom = np.int64(counts.next_atom[atom])
         entry = np.int64(counts.older[entry])
-    return total / counts.visits[pair]
+    return float(total / counts.visits[pair])
 
 
 @compiled
-def draw_chances(counts: Any, pair: Any, draw: Any, place: Any, generator: Any) -> Any:
+def draw_chances(counts: Counts, pair: Whole, draw: Draw, place: int, generator: Generator) -> int:
     """Chances of the next states of a pair, from their Dirichlet posterior; returns where those of the next pair begin."""
     total, entry, begin = 0.0, np.int64(counts.newest[pair]), place
     while entry != NONE:
@@ -191,7 +191,7 @@ def draw_chances(counts: Any, pair: Any, draw: Any, place: Any, generator: Any) 
 
 
 @compiled
-def reward_error(counts: Any, experience: Any, pair: Any) -> Any:
+def reward_error(counts: Counts, experience: Experience, pair: Whole) -> float:
     """The standard error of the mean reward of a pair. Its variance is pooled with that within all pairs, as one more reward."""
     sums = experience.sums
     pooled = sums[REWARD_SPREAD] / sums[DEGREES] if sums[DEGREES] > 0.0 else 0.0
@@ -200,7 +200,14 @@ def reward_error(counts: Any, experience: Any, pair: Any) -> Any:
 
 @compiled
 def draw_model(
-    counts: Any, experience: Any, draw: Any, num_actions: Any, clock: Any, life: Any, level: Any, generator: Any
+    counts: Counts,
+    experience: Experience,
+    draw: Draw,
+    num_actions: int,
+    clock: int,
+    life: float,
+    level: float,
+    generator: Generator,
 ) -> None:
     """Draw a model from the posterior at this step of the clock, in a life that counts for so many steps. For a `level` below 1, of
     what rewards are worth (CVaR)."""

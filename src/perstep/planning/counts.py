@@ -6,12 +6,12 @@ rewards are exact, and of more the nearest one moves.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.numerics.compiled import compiled
+from perstep.numerics.compiled import Whole, compiled
 from perstep.system.budget import claim
 
 Floats = NDArray[np.float64]
@@ -83,13 +83,13 @@ def with_room(counts: Counts) -> Counts:
 
 
 @compiled
-def has_room(counts: Any) -> Any:
+def has_room(counts: Counts) -> bool:
     """Whether one more transition fits."""
-    return counts.size[0] < counts.follower.shape[0] and counts.size[1] < counts.reward.shape[0]
+    return bool(counts.size[0] < counts.follower.shape[0] and counts.size[1] < counts.reward.shape[0])
 
 
 @compiled
-def take_note(counts: Any, pair: Any, reward: Any, follower: Any) -> Any:
+def take_note(counts: Counts, pair: Whole, reward: float, follower: Whole) -> bool:
     """Count one transition; returns whether the pair never led there before."""
     counts.visits[pair] += 1.0
     distance = reward - counts.paid[pair]
@@ -107,11 +107,11 @@ def take_note(counts: Any, pair: Any, reward: Any, follower: Any) -> Any:
         counts.atom[entry] = NONE
     counts.seen[entry] += 1.0
     _take_reward(counts, entry, reward)
-    return is_new
+    return bool(is_new)
 
 
 @compiled
-def _take_reward(counts: Any, entry: Any, reward: Any) -> None:
+def _take_reward(counts: Counts, entry: Whole, reward: float) -> None:
     """Count a reward of an entry: as an atom of its own, or in the mean of the nearest one."""
     nearest, known = np.int64(counts.atom[entry]), 0
     atom = nearest
@@ -130,7 +130,7 @@ def _take_reward(counts: Any, entry: Any, reward: Any) -> None:
 
 
 @compiled
-def fade(counts: Any, factor: Any) -> None:
+def fade(counts: Counts, factor: float) -> None:
     """Let all that was seen count less."""
     for pair in range(counts.visits.shape[0]):
         counts.visits[pair] *= factor

@@ -7,14 +7,14 @@ two criteria: Ouyang et al. 2017), as far as the work allows: planning may read 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perstep.distributions.history import note
-from perstep.mdp.sampler import step
-from perstep.numerics.compiled import compiled
-from perstep.numerics.randomness import uniform
+from perstep.distributions.history import Record, note
+from perstep.mdp.sampler import FiniteWorld, step
+from perstep.numerics.compiled import Whole, compiled
+from perstep.numerics.randomness import Generator, uniform
 from perstep.planning.beliefs import (
     DEGREES,
     DIFFER,
@@ -26,13 +26,18 @@ from perstep.planning.beliefs import (
     PLANS,
     REWARD_SPREAD,
     WORK,
+    Draw,
+    Experience,
     draw_model,
     enter,
     note_outcome,
 )
-from perstep.planning.counts import fade, has_room, take_note
-from perstep.planning.plan import FRESH, MOST_SWEEPS, TOLERANCE, improve
-from perstep.rules.transition import DIFFERENTIAL
+from perstep.planning.counts import Counts, fade, has_room, take_note
+from perstep.planning.plan import FRESH, MOST_SWEEPS, TOLERANCE, Plan, improve
+from perstep.rules.transition import DIFFERENTIAL, RewardEstimate
+
+Integers = NDArray[np.int64]
+Learnt = tuple[Counts, Experience, Draw, Plan]
 
 WORK_OF_A_STEP = 1_000  # entries: about twenty microseconds
 FIRST_WORK = 1_000_000_000  # entries that may be read at once: five to thirty seconds, by the size of the world
@@ -40,7 +45,7 @@ WORK_OF_A_DRAW = 20  # a random chance takes as long as reading so many entries
 
 
 @compiled
-def make_plan(learnt: Any, state: Any, clock: Any, memory: Any, level: Any, generator: Any) -> None:
+def make_plan(learnt: Learnt, state: Whole, clock: int, memory: float, level: float, generator: Generator) -> None:
     """Draw a model and plan in it. `memory`: steps after which what was seen counts 1/e; infinite: for ever."""
     counts, experience, draw, plan = learnt
     numbers, sums = experience.numbers, experience.sums
@@ -60,7 +65,7 @@ def make_plan(learnt: Any, state: Any, clock: Any, memory: Any, level: Any, gene
 
 
 @compiled
-def choose(learnt: Any, state: Any, clock: Any, memory: Any, level: Any, generator: Any) -> Any:
+def choose(learnt: Learnt, state: Whole, clock: int, memory: float, level: float, generator: Generator) -> np.int64:
     """The action of the plan, after a new plan if it is time for one; in a state that no plan has seen, a random one."""
     counts, experience, _, plan = learnt
     numbers, action = experience.numbers, np.int64(plan.actions[state])
@@ -79,7 +84,7 @@ def choose(learnt: Any, state: Any, clock: Any, memory: Any, level: Any, generat
 
 
 @compiled
-def learn(learnt: Any, state: Any, action: Any, reward: Any, next_state: Any, clock: Any) -> None:
+def learn(learnt: Learnt, state: Whole, action: Whole, reward: float, next_state: Whole, clock: int) -> None:
     """Count one transition."""
     counts, experience, _, _ = learnt
     sums = experience.sums
@@ -98,8 +103,10 @@ def learn(learnt: Any, state: Any, action: Any, reward: Any, next_state: Any, cl
 
 
 @compiled
-def live(world: Any, learnt: Any, record: Any, rewards: Any, memory: Any, level: Any, generator: Any, place: Any, clock: Any,
-         num_steps: Any) -> Any:  # fmt: skip
+def live(
+    world: FiniteWorld, learnt: Learnt, record: Record, rewards: RewardEstimate, memory: float, level: float,
+    generator: Generator, place: Integers, clock: int, num_steps: int,
+) -> int:  # fmt: skip
     """Live in a finite MDP; `place` (1,) moves along. Returns the number of steps, fewer where the counts lack room."""
     state = place[0]
     for t in range(clock, clock + num_steps):
@@ -117,8 +124,10 @@ def live(world: Any, learnt: Any, record: Any, rewards: Any, memory: Any, level:
 
 
 @compiled
-def learn_then_act(learnt: Any, record: Any, rewards: Any, memory: Any, level: Any, generator: Any, clock: Any, state: Any,
-                   action: Any, reward: Any, next_state: Any, resume: Any) -> Any:  # fmt: skip
+def learn_then_act(
+    learnt: Learnt, record: Record, rewards: RewardEstimate, memory: float, level: float, generator: Generator, clock: int,
+    state: Whole, action: Whole, reward: float, next_state: Whole, resume: Whole,
+) -> np.int64:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action."""
     learn(learnt, state, action, reward, next_state, clock)
     rewards.theta[0] += (reward - rewards.theta[0]) / (clock + 1.0)

@@ -8,13 +8,13 @@ agent has lived, and needs no assumption on which states lead to which.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.numerics.compiled import compiled
-from perstep.planning.beliefs import GAIN, KNOWN, MEAN, WORK
+from perstep.numerics.compiled import Whole, compiled
+from perstep.planning.beliefs import GAIN, KNOWN, MEAN, WORK, Draw, Experience
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +39,9 @@ def new_plan(num_states: int, num_pairs: int) -> Plan:
 
 
 @compiled
-def target(draw: Any, plan: Any, state: Any, pair: Any, anchor: Any, gain: Any, going_on: Any) -> Any:
+def target(
+    draw: Draw, plan: Plan, state: Whole, pair: Whole, anchor: Whole, gain: float, going_on: float
+) -> tuple[float, float, float]:
     """Value and time of a pair, both to be divided by the third number: with steps that stay in the state put together."""
     value, time, stays = 0.0, 0.0, 0.0
     for i in range(draw.begin[pair], draw.end[pair]):
@@ -58,7 +60,9 @@ def target(draw: Any, plan: Any, state: Any, pair: Any, anchor: Any, gain: Any, 
 
 
 @compiled
-def improve(experience: Any, draw: Any, plan: Any, anchor: Any, life: Any, most_sweeps: Any, tolerance: Any) -> None:
+def improve(
+    experience: Experience, draw: Draw, plan: Plan, anchor: Whole, life: float, most_sweeps: int, tolerance: float
+) -> None:
     """Sweep up and down through the states that were met, until the values stop moving."""
     values, times, order = plan.values, plan.times, experience.order
     num_states, num_actions = experience.numbers[KNOWN], draw.reward.shape[0] // order.shape[0]

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from perstep.rules.presets import Presets
 from perstep.rules.settings import AgentConfig
 from perstep.rules.transition import NO_RULE, Rule
 
@@ -14,6 +15,7 @@ from perstep.rules.transition import NO_RULE, Rule
 class PlannerConfig(AgentConfig):
     """Settings of Planner. There is no rule: it counts what it sees, and plans."""
 
+    presets: ClassVar[Presets] = {"changing": {"memory": 10_000.0}}
     on_a_table: ClassVar[bool] = True
     takes_risk_level: ClassVar[bool] = True
     rule: ClassVar[str] = ""

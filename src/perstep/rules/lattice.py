@@ -96,6 +96,18 @@ LEARNERS = {
             values="network",
             listings={"differential": "Alg. 13", "d2": "Alg. 6", "d3": "Alg. 10"},
         ),
+        Learner(
+            name="sac",
+            agent="SoftActorCritic",
+            folder="deep.continuous",
+            values="network",
+            listings={
+                "differential": "ours, after Haarnoja et al. 2018 and Wan et al. 2021",
+                "d2": "ours, after Haarnoja et al. 2018",
+                "d3": "ours, after Haarnoja et al. 2018",
+                "rvi": "Hisaki & Ono 2024",
+            },
+        ),
         Learner(name="planner", agent="Planner", folder="planning", values="model", compiled_worlds="finite"),
     )
 }
@@ -120,7 +132,7 @@ class Algorithm:
 
 
 DISCOUNTED = {"preset": "paper", "discount": 0.99, "centered": False, "termination": "mask"}
-"""The usual discounted algorithms: no average is subtracted, and the value after the end of an episode is 0."""
+"""The discounted algorithms of the field: no average is subtracted, and the value after the end of an episode is 0."""
 CENTERED = {"preset": "paper", "discount": 0.99, "centered": True}
 """Reward centering: the average is subtracted, and the values are still discounted."""
 
@@ -159,6 +171,9 @@ CORNERS = (
     _algorithm("dqn", "differential", "deep-q", "Mnih et al. 2015", DISCOUNTED),
     _algorithm("qr-dqn", "d3", "deep-q", "Dabney et al. 2018", DISCOUNTED),
     _algorithm("centered-dqn", "differential", "deep-q", "Naik et al. 2024", CENTERED),
+    _algorithm("sac", "differential", "sac", "Haarnoja et al. 2018", DISCOUNTED),
+    _algorithm("quantile-sac", "d3", "sac", "ours, after Dabney et al. 2018", DISCOUNTED),
+    _algorithm("centered-sac", "differential", "sac", "Naik et al. 2024", CENTERED),
 )
 """The field's baselines: the same code with other values of `discount`, `centered` and `termination`."""
 

@@ -16,6 +16,7 @@ from perstep.numerics.scale import HORIZON_FACTOR, Scale
 from perstep.numerics.schedules import Decay, as_decay
 from perstep.rules import presets
 from perstep.rules.masses import FEWEST_ATOMS
+from perstep.rules.presets import Presets
 from perstep.rules.transition import RULES, Rule, Schedule, Workspace, workspace
 
 AUTO = "auto"
@@ -28,6 +29,7 @@ EPISODIC: Mapping[str, Any] = {"centered": False, "discount": 1.0, "termination"
 class AgentConfig:
     """What every agent has in common. The fields' own values are those of the preset "paper"."""
 
+    presets: ClassVar[Presets] = {}
     on_a_table: ClassVar[bool] = False
     takes_risk_level: ClassVar[bool] = False
     preset: str = "paper"
@@ -93,7 +95,7 @@ class AgentConfig:
     def preset_settings(cls, named: dict[str, Any]) -> dict[str, Any]:
         """What is named, and what the preset says of the rest."""
         preset = named.get("preset", presets.DEFAULT)
-        return {**presets.defaults(cls.__name__, preset), **named, "preset": preset}
+        return {**presets.defaults(cls, preset), **named, "preset": preset}
 
     def settings(self) -> dict[str, Any]:
         """The settings by name."""
@@ -113,6 +115,7 @@ class AgentConfig:
 class LearnerConfig(AgentConfig):
     """What every learner with a rule has in common."""
 
+    presets: ClassVar[Presets] = {"steady": {"scale_free": True, "initial_average_reward": None}}
     rule: str = "d2"
     """What a transition does to the estimates: "differential", "d2", "d3", "rvi" or "categorical"."""
     objective: Literal["reward per step", "return per episode"] = "reward per step"
@@ -128,7 +131,7 @@ class LearnerConfig(AgentConfig):
     offset_ratio: float | Literal["auto"] = 0.0
     """η_b of the learned offset of d2 and d3, our correction of their bias; 0 is the paper's algorithm."""
     discount: float = 1.0
-    """γ, the factor of the bootstrap; 1 is the paper. Below 1, with centered=False, the rules are the usual discounted ones."""
+    """γ, the factor of the bootstrap; 1 is the paper. Below 1 with centered=False are the discounted algorithms of the field."""
     centered: bool = True
     """Whether the average reward is subtracted from every reward; True is the paper."""
     num_quantiles: int = 51
@@ -189,6 +192,10 @@ class LearnerConfig(AgentConfig):
         self._number("discount", 0.0, 1.0, above=True)
         switch("centered", self.centered)
         self._check_objective()
+        self._check_average()
+
+    def _check_average(self) -> None:
+        """Refuse settings with which the average that is subtracted has no meaning."""
         named = self.offset_ratio if self.offset_ratio != AUTO else 0.0
         if named and not self.rule_row.has_offset:
             having = " or ".join(f"rule={rule.name!r}" for rule in RULES.values() if rule.has_offset)
@@ -373,9 +380,9 @@ class LearnerConfig(AgentConfig):
         if "objective" in settings:
             named = _same(settings["objective"], PER_EPISODE)
             return super().of({**EPISODIC, **settings} if named else settings)
-        usual = {field.name: field.default for field in dataclasses.fields(cls)}
-        usual |= presets.defaults(cls.__name__, settings.get("preset", presets.DEFAULT)) | settings
-        episodic = all(_same(usual[name], value) for name, value in EPISODIC.items())
+        rest = {field.name: field.default for field in dataclasses.fields(cls)}
+        rest |= presets.defaults(cls, settings.get("preset", presets.DEFAULT)) | settings
+        episodic = all(_same(rest[name], value) for name, value in EPISODIC.items())
         return super().of({**settings, "objective": PER_EPISODE} if episodic else settings)
 
     @classmethod
@@ -387,14 +394,10 @@ class LearnerConfig(AgentConfig):
                 "Name one of them."
             )
         preset = named.get("preset", presets.DEFAULT)
-        rest = presets.defaults(cls.__name__, preset)
+        rest = presets.defaults(cls, preset)
         for one, other in (("reward_ratio", "reward_step_size"), ("reward_step_size", "reward_ratio")):
             if named.get(one) is not None and other not in named:
                 rest[other] = None  # one stands for the other
-        if reads_average_from_values(named.get("rule")):
-            rest.pop("discount", None)
-        if {**rest, **named}.get("discount", 1.0) == 1.0:
-            rest.pop("termination", None)
         return {**rest, **named, "preset": preset}
 
 

@@ -85,7 +85,7 @@ class Workspace(NamedTuple):
     horizon_factor: float  # g of return quantiles with a horizon
     num_active: float  # how many weights move together as one value
     end_divisor: float  # the value after a masked end is −R̄ divided by it: 1 − γ where rewards stop there, else ∞
-    lost_divisor: float  # what a masked end takes from the return, beside going on, is R̄ divided by it
+    lost_divisor: float  # what a masked end takes from the return is R̄ divided by it (`look_at`)
 
 
 class Steps(NamedTuple):
@@ -166,11 +166,16 @@ def horizon_factor(horizon: float) -> float:
 
 @inlined
 def look_at(
-    scale: Scale | None, rewards: RewardEstimate, reward: float, ended: bool, after_end: float, looks_back: bool
-) -> None:
-    """Let the units see the reward, and the first rewards give the first estimates, where steps are in units (`scale`)."""
+    rule: int, scale: Scale | None, rewards: RewardEstimate, reward: float, ended: bool, lost_divisor: float, looks_back: bool
+) -> None:  # fmt: skip
+    """Let the units see the reward, and the first rewards give the first estimates, where steps are in units (`scale`).
+
+    A masked end adds −R̄ / `lost_divisor` to a return around its mean. Where R̄ is subtracted it is the value after the end. Where it
+    is not, that value is 0, and −R̄ for each step of the return is what the end does to it.
+    """
     if scale is not None:
-        see(rewards.units, reward, after_end, ended, looks_back)
+        lost = -average_reward(rule, rewards) / lost_divisor if ended else 0.0
+        see(rewards.units, reward, lost, ended, looks_back)
         begin(rewards.units, rewards.first, rewards.theta, rewards.offset, rewards.tau, reward)
 
 
@@ -191,13 +196,6 @@ def steps_now(rule: int, scale: Scale | None, schedule: Schedule, units: Floats,
 def value_after_end(rule: int, rewards: RewardEstimate, work: Workspace) -> float:
     """What comes after a masked end: nothing, or where rewards stop there Σ γ^k (0 − R̄)."""
     return -average_reward(rule, rewards) / work.end_divisor
-
-
-@inlined
-def lost_at_end(rule: int, rewards: RewardEstimate, work: Workspace) -> float:
-    """What a masked end adds to a return around its mean, for the units. Where R̄ is subtracted it is the value after the end. Where
-    it is not, that value is 0, and −R̄ for each step of the return is what the end does to it."""
-    return -average_reward(rule, rewards) / work.lost_divisor
 
 
 @inlined
@@ -288,14 +286,8 @@ def surplus(rule: int, reward: float, average: float) -> float:
 
 @inlined
 def differential(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """Wan et al. 2021; Alg. 11–12: δ with the old R̄, then R̄ by δ, or as the running mean of the rewards."""
     average = average_reward(rule, rewards)
     delta = surplus(rule, reward, average) + work.discount * bootstrap[0] - estimate[0]
@@ -306,14 +298,8 @@ def differential(
 
 @inlined
 def rvi(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """Abounadi, Bertsekas & Borkar 2001: R̄ is f(Q), which the learner reads from its values after every move."""
     delta = reward - rewards.theta[0] + work.discount * bootstrap[0] - estimate[0]
     work.pull[0] = delta
@@ -322,14 +308,8 @@ def rvi(
 
 @inlined
 def d2(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """Alg. 1, 3–5: θ, which gives R̄; δ with the new R̄; the offset; the pull."""
     average = track_rewards(rule, rewards, reward, steps, 1.0)
     delta = surplus(rule, reward, average) + work.discount * bootstrap[0] - estimate[0]
@@ -340,14 +320,8 @@ def d2(
 
 @inlined
 def errors(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> tuple[float, float]:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> tuple[float, float]:  # fmt: skip
     """What all kinds of d3 begin with: θ, which gives R̄; δ of the means; the offset. Returns R − R̄ and δ."""
     average = track_rewards(rule, rewards, reward, steps, 1.0)
     shift = surplus(rule, reward, average)
@@ -358,14 +332,8 @@ def errors(
 
 @inlined
 def d3(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """Alg. 2, 7, 8: all Ω_j at once from the old Ω, by the quantile loss."""
     shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
     quantile_pulls(shift, work.discount, bootstrap, estimate, work.tau, work.ordered, work.pull)
@@ -375,14 +343,8 @@ def d3(
 
 @inlined
 def d3_huber(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """Alg. 9: by the quantile Huber loss, whose λ is in units."""
     shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
     width = work.huber * steps.value_unit
@@ -392,14 +354,8 @@ def d3_huber(
 
 @inlined
 def d3_by_delta(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """As d3, but the mean of Ω moves by δ, as a single value does (ours): only what is left of the pulls at mean 0 comes from the
     quantile loss."""
     shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
@@ -410,14 +366,8 @@ def d3_by_delta(
 
 @inlined
 def d3_huber_by_delta(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """As d3_by_delta, with the quantile Huber loss."""
     shift, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
     width = work.huber * steps.value_unit
@@ -428,14 +378,8 @@ def d3_huber_by_delta(
 
 @inlined
 def d3_with_horizon(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """Ω is Q of d2 plus the distribution of Σ g^t δ_t (ours; docs/decisions/0013-horizon.md)."""
     _, delta = errors(rule, rewards, reward, bootstrap, estimate, steps, work)
     step = work.num_active * steps.value
@@ -468,14 +412,8 @@ if any(sum(number in group for group in LOSSES) != 1 for number in FUNCTIONS):
 
 @merged
 def any_rule(
-    rule: int,
-    rewards: RewardEstimate,
-    reward: float,
-    bootstrap: Floats,
-    estimate: Floats,
-    steps: Steps,
-    work: Workspace,
-) -> float:
+    rule: int, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats, steps: Steps, work: Workspace
+) -> float:  # fmt: skip
     """The rule with this number, as loops of tiles take it: they are compiled once for all rules. An unknown number gives NaN,
     which every agent refuses."""
     if rule in SCALAR:

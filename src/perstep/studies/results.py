@@ -172,7 +172,11 @@ class Results:
         """The successful runs of a configuration, for figures and claims. Raises MissingRuns if no run succeeded."""
         frame = self.find(study, setting)
         if frame is None:
-            raise MissingRuns(f"There are no results of {study.name} with {setting_name(setting)} in {self.folder}.")
+            left_out = self.tuned_only and setting not in (study.tuned, study.traced)
+            raise MissingRuns(
+                f"There are no results of {study.name} with {setting_name(setting)} in {self.folder}."
+                + (" To run all configurations, leave out --tuned-only." if left_out else "")
+            )
         good = frame.filter(pl.col("error").is_null())
         if good.is_empty():
             raise MissingRuns(f"All runs of {study.name} with {setting_name(setting)} failed: {frame['error'][0]}")

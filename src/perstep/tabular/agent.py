@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 class TabularAgent(StatesAgent):
     """An agent with a row of values for every state."""
 
+    _has_loop_for_mdps = True
     _learner_number: int  # for compiled code
     _behaviour: Behaviour  # how it acts while it learns, for compiled code
     config: LearnerConfig
@@ -45,10 +46,10 @@ class TabularAgent(StatesAgent):
         super().__init__(env, config)
         n = config.value_size
         self._run = kernel.LearnerState(
-            kernel.table(self.num_states, self._num_columns, n, config.initial_value),
+            kernel.table(self._num_states, self._num_columns, n, config.initial_value),
             self._objective,
             config.workspace,
-            config.schedule(self.num_states * self._num_columns),
+            config.schedule(self._num_states * self._num_columns),
             config.scale,
             self._reference(),
             self._risk,
@@ -73,8 +74,8 @@ class TabularAgent(StatesAgent):
         import polars
 
         visits, scores = self._run.table.visits, self._run.table.scores  # (S, A)
-        names = Names(range(self.num_states), range(self.num_actions)) if self.mdp is None else self.mdp.names
-        columns: dict[str, Any] = {"state": np.arange(self.num_states)}
+        names = Names(range(self._num_states), range(self._num_actions)) if self.mdp is None else self.mdp.names
+        columns: dict[str, Any] = {"state": np.arange(self._num_states)}
         columns |= {"name": labels(names.states)} if self.mdp is not None else {}
         columns["visits"] = visits.sum(axis=1)
         if not self._control:
@@ -125,7 +126,7 @@ class TabularAgent(StatesAgent):
 
     @property
     def _num_columns(self) -> int:
-        return self.num_actions if self._control else 1
+        return self._num_actions if self._control else 1
 
     def _reference(self) -> NDArray[np.int64] | None:
         """What `rvi` reads its average from; the other rules have none."""
@@ -135,7 +136,7 @@ class TabularAgent(StatesAgent):
         return {**flatten("table", self._run.table), "place": self._place}
 
     def _limits(self) -> dict[str, Limits]:
-        place = below([self.num_states, self.num_actions], least=[0, NO_ACTION])
+        place = below([self._num_states, self._num_actions], least=[0, NO_ACTION])
         return {"table.visits": below(LONGEST), "place": place}
 
     @classmethod
@@ -159,14 +160,14 @@ class TableHooks(StateHooks):
     def act(self, point: int) -> Any:
         """An action for the world, chosen as the agent behaves while it learns."""
         agent = self._agent
-        if not 0 <= point < agent.num_states:  # compiled code does not check indices
+        if not 0 <= point < agent._num_states:  # compiled code does not check indices
             raise self._outside(point)
         chosen = loop.act(agent._learner_number, agent._behaviour, agent._run.table, point, agent._generator)
         return agent._actions.point(int(chosen))
 
     def learn_then_act(self, point: int, action: Any, reward: float, next_point: int, masked: bool, resume: int) -> Any:
         """Learn from one transition of a Gymnasium world, then act in the next state."""
-        agent, states = self._agent, self._agent.num_states
+        agent, states = self._agent, self._agent._num_states
         if not (0 <= point < states and 0 <= next_point < states and 0 <= resume < states):
             raise self._outside(point, next_point, resume)
         chosen = agent._loops[1](
@@ -196,7 +197,7 @@ class TDLearning(TabularAgent):
             given = self._opened.names.policy(policy)
         elif callable(policy):
             given = lambda state: policy(self._states.point(state))  # noqa: E731
-        self._policy = policy_probabilities(given, self.num_states, self.num_actions)
+        self._policy = policy_probabilities(given, self._num_states, self._num_actions)
         self._behaviour = Behaviour(0.0, GREEDY, self._policy)
 
     def state_value(self, observation: Any) -> float:
@@ -265,7 +266,7 @@ class QLearning(TabularAgent):
         epsilon = scale / (1.0 + self._run.table.visits[states].sum(axis=-1, keepdims=True) / delay) ** power
         best = scores == scores.max(axis=1, keepdims=True)
         shared: Floats = best / best.sum(axis=1, keepdims=True)
-        return np.asarray((1 - epsilon) * shared + epsilon / self.num_actions)
+        return np.asarray((1 - epsilon) * shared + epsilon / self._num_actions)
 
     def _reference(self) -> NDArray[np.int64] | None:
         if not self.config.rule_row.average_is_read_from_values:

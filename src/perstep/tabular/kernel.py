@@ -25,7 +25,6 @@ from perstep.rules.transition import (
     Schedule,
     Workspace,
     look_at,
-    lost_at_end,
     nothing_follows,
     steps_now,
 )
@@ -78,7 +77,7 @@ def move(
 ) -> float:  # fmt: skip
     """Let the rule look at one entry and its bootstrap, then move the entry: what TD and Q have in common. Returns δ."""
     estimate = table.values[state, column]
-    look_at(scale, rewards, reward, masked, lost_at_end(rule, rewards, work), False)
+    look_at(rule, scale, rewards, reward, masked, work.lost_divisor, False)
     steps = steps_now(rule, scale, schedule, rewards.units, table.visits[state, column], clock)
     delta = apply(rule, rewards, reward, bootstrap, estimate, steps, work)
     for j in range(estimate.shape[0]):

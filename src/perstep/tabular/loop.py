@@ -77,7 +77,7 @@ def after_risk_q(
     generator: Generator, clock: int, state: int, action: int, reward: float, next_state: int, masked: bool,
 ) -> int:  # fmt: skip
     """Q-learning with a target for a risk level."""
-    look_at(scale, risk.rewards, reward, masked, 0.0, False)
+    look_at(rule, scale, risk.rewards, reward, masked, np.inf, False)
     felt = careful_reward(rule, risk, reward, steps_now(rule, scale, schedule, risk.rewards.units, clock, clock))
     kernel.q_learning(
         apply, rule, table, rewards, work, schedule, scale, clock, state, action, felt, next_state, masked

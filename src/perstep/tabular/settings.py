@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from perstep.numerics.schedules import Decay
+from perstep.rules.presets import Presets
 from perstep.rules.settings import ActionValueConfig, LearnerConfig, refuse_reading_of_values
 
 
@@ -13,6 +14,16 @@ from perstep.rules.settings import ActionValueConfig, LearnerConfig, refuse_read
 class TableConfig(LearnerConfig):
     """What the learners on tables have in common."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {
+            "step_size": Decay(1.0, 0.8, 10.0),
+            "reward_ratio": "auto",
+            "offset_ratio": "auto",
+            "return_mean": "delta",
+            "forecast": True,
+        },
+        "changing": {"step_size": Decay(0.1, 0.0)},
+    }
     on_a_table: ClassVar[bool] = True
 
     reward_ratio: float | Literal["auto"] | None = 2.0
@@ -36,6 +47,10 @@ class TDLearningConfig(TableConfig):
 class QLearningConfig(TableConfig, ActionValueConfig):
     """Settings of QLearning."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {"epsilon": Decay(1.0, 0.5, 1.0), "reset_cost": "auto"},
+        "changing": {"epsilon": 0.05},
+    }
     takes_risk_level: ClassVar[bool] = True
     epsilon: float | Decay = 0.1  # type: ignore[assignment]
     """ε: probability of a random action. A Decay falls with the visits of the state."""

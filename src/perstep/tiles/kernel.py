@@ -22,7 +22,7 @@ from perstep.numerics.policies import (
 )
 from perstep.numerics.quantiles import mean
 from perstep.numerics.randomness import Generator, draw
-from perstep.numerics.scale import SEEN, Scale, return_unit
+from perstep.numerics.scale import SEEN, Scale, return_unit, see_error, unexplained_unit
 from perstep.numerics.schedules import step_size
 from perstep.rules.risk import Risk, careful_reward
 from perstep.rules.transition import (
@@ -37,7 +37,6 @@ from perstep.rules.transition import (
     Workspace,
     any_rule,
     look_at,
-    lost_at_end,
     nothing_follows,
     steps_now,
     track_beside,
@@ -51,7 +50,7 @@ Indices = NDArray[np.int64]
 
 ACTOR_CRITIC, TILE_Q = 0, 1
 
-LARGEST_ERROR = 1.0  # of a δ that moves the policy, in units of return
+LARGEST_ERROR = 1.0  # that moves the policy, in units of what values do not explain of returns
 FIRST_BONUS = 10.0  # while all returns seen were equal
 UNSEEN_STEP = 0.5  # divided by the number of tilings
 UNSEEN_DISCOUNT = 0.96  # how far ahead the unseen counts
@@ -199,7 +198,7 @@ def careful_reward_on_tiles(
     ended: bool,
 ) -> float:  # fmt: skip
     """As risk.careful_reward."""
-    look_at(scale, risk.rewards, reward, ended, 0.0, False)
+    look_at(rule, scale, risk.rewards, reward, ended, np.inf, False)
     steps = steps_on_tiles(rule, scale, schedule, average, risk.rewards.units, clock, True)
     if average is not None:
         steps = beside(rule, risk.rewards, reward, steps)
@@ -305,6 +304,16 @@ def in_units(number: float, units: Floats) -> float:
     """A value or δ in units of return; 0 while all returns seen were equal."""
     unit = return_unit(units)
     return number / unit if unit > 0.0 else 0.0
+
+
+@inlined
+def in_unexplained_units(delta: float, bonus: float, units: Floats) -> float:
+    """δ and what a bonus in units of return adds to it, in units of what values do not explain of returns. In those of return,
+    rewards that are far larger than all others would make small what the policy has to learn, long after values explain them."""
+    unit = unexplained_unit(units)
+    if unit == 0.0 or return_unit(units) == 0.0:  # nothing to learn from, but the bonus
+        return bonus
+    return (delta + bonus * return_unit(units)) / unit
 
 
 @inlined
@@ -421,15 +430,17 @@ def actor_critic(
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
     look_ahead(ACTOR_CRITIC, weights, tiling, room, next_point)
     bootstrap = nothing_follows(rule, rewards, work) if masked else room.numbers[0]
-    look_at(scale, rewards, reward, masked, lost_at_end(rule, rewards, work), False)
+    look_at(rule, scale, rewards, reward, masked, work.lost_divisor, False)
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, True)
     delta = apply_on_tiles(rule, average, rewards, reward, bootstrap, weights.numbers[0], steps, work)
     move_values(rule, weights, traces, work.pull, 0, steps.value, delta)
     error = delta
     if scale is not None:
-        error = in_units(delta, rewards.units)
+        see_error(rewards.units, delta)
+        by_bonus = 0.0  # what the bonus adds to δ, in units of return
         if optimism is not None:
-            error += bonus_now(optimism, rewards) * lower_bonus(optimism, weights.active, room.next_active, 0, 0)
+            by_bonus = bonus_now(optimism, rewards) * lower_bonus(optimism, weights.active, room.next_active, 0, 0)
+        error = in_unexplained_units(delta, by_bonus, rewards.units)
         error = min(max(error, -LARGEST_ERROR), LARGEST_ERROR)
     change = policy_ratio * steps.value * error
     chances = room.chances
@@ -466,7 +477,7 @@ def tile_q(
     if kind == EXPECTED and not masked:
         work.ahead[0] = epsilon_greedy_mean(room.scores, epsilon)
         bootstrap = work.ahead
-    look_at(scale, rewards, reward, masked, lost_at_end(rule, rewards, work), False)
+    look_at(rule, scale, rewards, reward, masked, work.lost_divisor, False)
     follows = average is not None and action == greedy(weights.scores)
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, follows)
     if traces is not None and kind == GREEDY and here[action] < here[greedy(here)]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from perstep.inputs.checks import count, number, switch
 from perstep.numerics.schedules import Decay, as_decay
-from perstep.rules import presets
+from perstep.rules.presets import Presets
 from perstep.rules.settings import (
     ActionValueConfig,
     ApproximateConfig,
@@ -22,6 +22,26 @@ from perstep.rules.transition import AverageSteps
 class TileConfig(ApproximateConfig):
     """What the learners on tiles have in common."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {
+            "reset_cost": "auto",
+            "reward_ratio": None,
+            "reward_step_size": Decay(1.0, 0.5),
+            "return_mean": "delta",
+            "divide_by_tilings": True,
+            "tiles": "auto",
+            "trace_decay": 0.7,
+            "optimism": 1.0,
+            "forecast": True,
+        },
+        "changing": {
+            "reward_ratio": None,
+            "reward_step_size": Decay(0.005, 0.0),
+            "average_step_size": Decay(0.01, 0.0),
+        },
+    }
+    without_traces: ClassVar[Presets] = {}
+    """Steps for λ = 0, by preset: a single δ has about half the variance of a sum of them."""
     takes_risk_level: ClassVar[bool] = True
     step_size: float | Decay = 2e-2
     """α of the values, as the paper writes it: not divided by the number of tilings."""
@@ -47,7 +67,8 @@ class TileConfig(ApproximateConfig):
     divide_by_tilings: bool = False
     """Whether the steps of values and policy are divided by the number of tilings; the paper's are not."""
     trace_decay: float = 0.0
-    """λ of eligibility traces: an error δ also moves what was done k steps before, by (γλ)^k of it; 0 is the paper."""
+    """λ of eligibility traces: an error δ also moves what was done k steps before, by (γλ)^k of it; 0 is the paper.
+    Without traces the presets have other steps (step_size, policy_ratio); the rule "rvi" has none."""
     optimism: float = 0.0
     """The size of the bonus of the unseen, as a multiple of the spread of returns. It needs scale_free. 0 is the paper."""
     optimism_delay: float = 1000.0
@@ -95,7 +116,7 @@ class TileConfig(ApproximateConfig):
         if reads_average_from_values(named.get("rule")) and "trace_decay" not in named:
             settings.pop("trace_decay", None)
         if not settings.get("trace_decay"):
-            settings |= {**presets.WITHOUT_TRACES.get(settings["preset"], {}).get(cls.__name__, {}), **named}
+            settings |= {**cls.without_traces.get(settings["preset"], {}), **named}
         return settings
 
     @property
@@ -119,6 +140,19 @@ class TileConfig(ApproximateConfig):
 class ActorCriticConfig(TileConfig):
     """Settings of ActorCritic."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {
+            "step_size": Decay(0.4, 0.5, 50_000.0),
+            "policy_ratio": 0.6,
+            "average_step_size": Decay(0.1, 1.0, 100.0),
+            "optimism_delay": 100_000.0,
+        },
+        "changing": {"step_size": 0.15},
+    }
+    without_traces: ClassVar[Presets] = {
+        "steady": {"step_size": Decay(0.8, 0.5, 20_000.0), "policy_ratio": 0.3},
+        "changing": {"step_size": 0.3, "policy_ratio": 0.3},
+    }
     policy_ratio: float = 0.1
     """η_π: the step of the policy is α_π = η_π α."""
 
@@ -137,6 +171,19 @@ class ActorCriticConfig(TileConfig):
 class TileQConfig(TileConfig, ActionValueConfig):
     """Settings of TileQ."""
 
+    presets: ClassVar[Presets] = {
+        "steady": {
+            "step_size": Decay(0.3, 0.5, 50_000.0),
+            "bootstrap": "sampled",
+            "average_step_size": Decay(0.03, 1.0, 100.0),
+            "trace_decay": 0.9,
+            "epsilon": 0.1,
+            "epsilon_delay": 10_000.0,
+            "optimism_delay": 10_000.0,
+        },
+        "changing": {"step_size": 0.3, "epsilon": 0.05, "epsilon_delay": None},
+    }
+    without_traces: ClassVar[Presets] = {"steady": {"step_size": Decay(0.6, 0.5, 50_000.0)}}
     rule: str = "differential"
     """What a transition does to the estimates. With preset="paper", d2 needs `offset_ratio`: nothing else holds its values back."""
     step_size: float | Decay = 0.2

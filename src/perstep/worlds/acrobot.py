@@ -9,9 +9,13 @@ from math import cos, pi, sin
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perstep.numerics.compiled import compiled, inlined
-from perstep.numerics.randomness import uniform
+from perstep.numerics.randomness import Generator, uniform
+
+Floats = NDArray[np.float64]
+Point = tuple[float, float, float, float]
 
 START = 0.1  # each of the four numbers of a first state is uniform in ±START
 
@@ -35,20 +39,20 @@ class AcrobotParameters(NamedTuple):
 
 
 @inlined
-def named(p: Any) -> Any:
+def named(p: Floats) -> AcrobotParameters:
     """The parameters as a named tuple, from an array."""
     return AcrobotParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12])
 
 
 @compiled
-def start(state: Any, generator: Any) -> None:
+def start(state: Floats, generator: Generator) -> None:
     """Write a first state: both links almost hanging, almost at rest. Gymnasium rounds it to single precision."""
     for i in range(4):
         state[i] = np.float64(np.float32(-START + 2.0 * START * uniform(generator)))
 
 
 @compiled
-def slopes(p: Any, torque: Any, at: Any) -> Any:
+def slopes(p: AcrobotParameters, torque: float, at: Point) -> Point:
     """Time derivatives of (angle 1, angle 2, velocity 1, velocity 2) under a torque (Sutton & Barto 1998, section 11.3)."""
     angle_1, angle_2, velocity_1, velocity_2 = at
     lever = p.mass_2 * p.length_1 * p.centre_2
@@ -70,7 +74,7 @@ def slopes(p: Any, torque: Any, at: Any) -> Any:
 
 
 @inlined
-def along(at: Any, time: Any, slope: Any) -> Any:
+def along(at: Point, time: float, slope: Point) -> Point:
     """The point after `time` at a constant slope."""
     return (
         at[0] + time * slope[0],
@@ -81,17 +85,17 @@ def along(at: Any, time: Any, slope: Any) -> Any:
 
 
 @compiled
-def wrap_angle(angle: Any) -> Any:
+def wrap_angle(angle: float) -> float:
     """The equivalent angle in [−π, π]; NaN for an infinite angle."""
     if angle > pi:
-        return angle - 2.0 * pi * np.ceil((angle - pi) / (2.0 * pi))
+        return angle - 2.0 * pi * float(np.ceil((angle - pi) / (2.0 * pi)))
     if angle < -pi:
-        return angle + 2.0 * pi * np.ceil((-pi - angle) / (2.0 * pi))
+        return angle + 2.0 * pi * float(np.ceil((-pi - angle) / (2.0 * pi)))
     return angle
 
 
 @compiled
-def step(parameters: Any, state: Any, action: Any) -> Any:
+def step(parameters: Floats, state: Floats, action: int) -> tuple[float, bool]:
     """Move `state` (4,) = (angle 1, angle 2, velocity 1, velocity 2) by one step; returns (reward, terminated).
 
     It is one step of the classical Runge-Kutta method. The reward is −1, and 0 when the tip is above the line.
@@ -114,7 +118,7 @@ def step(parameters: Any, state: Any, action: Any) -> Any:
 
 
 @compiled
-def observe(state: Any, observation: Any) -> None:
+def observe(state: Floats, observation: Floats) -> None:
     """Write what the agent sees (6,): cosine and sine of both angles, and both velocities, in single precision."""
     observation[0], observation[1] = np.float64(np.float32(cos(state[0]))), np.float64(np.float32(sin(state[0])))
     observation[2], observation[3] = np.float64(np.float32(cos(state[1]))), np.float64(np.float32(sin(state[1])))

@@ -14,6 +14,8 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from perstep.numerics.schedules import is_finite
+
 SWITCH_OFF, KEEP, START = 0, 1, 2  # the actions
 
 State = tuple[int, int, tuple[int, ...], float, float, float]
@@ -161,10 +163,10 @@ def _check(settings: dict[str, Any]) -> None:
         if not (isinstance(value := settings[name], int) and value >= 1):
             raise ValueError(f"{name} must be a whole number of at least 1, got {value}.")
     for name in ("requests_per_server", "mean_demand", "max_waiting"):
-        if not (math.isfinite(value := settings[name]) and value > 0):
+        if not (is_finite(value := settings[name]) and value > 0):
             raise ValueError(f"{name} must be a positive number, got {value}.")
     for name in ("daily_wave", "drift_noise", "noise", "server_cost", "waiting_cost"):
-        if not (math.isfinite(value := settings[name]) and value >= 0):
+        if not (is_finite(value := settings[name]) and value >= 0):
             raise ValueError(f"{name} must be a number of at least 0, got {value}.")
     if not 0 <= (value := settings["drift_memory"]) < 1:
         raise ValueError(f"drift_memory must be at least 0 and below 1, got {value}.")

@@ -8,8 +8,13 @@ from __future__ import annotations
 from math import cos, pi, sin
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from perstep.numerics.compiled import compiled, inlined
-from perstep.numerics.randomness import uniform
+from perstep.numerics.randomness import Generator, uniform
+
+Floats = NDArray[np.float64]
 
 START = 0.05  # each of the four numbers of a first state is uniform in ±START
 
@@ -34,20 +39,20 @@ class CartPoleParameters(NamedTuple):
 
 
 @inlined
-def named(p: Any) -> Any:
+def named(p: Floats) -> CartPoleParameters:
     """The parameters as a named tuple, from an array."""
     return CartPoleParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10])
 
 
 @compiled
-def start(state: Any, generator: Any) -> None:
+def start(state: Floats, generator: Generator) -> None:
     """Write a first state: near the centre, almost upright, almost at rest."""
     for i in range(4):
         state[i] = -START + 2.0 * START * uniform(generator)
 
 
 @compiled
-def step(parameters: Any, state: Any, action: Any) -> Any:
+def step(parameters: Floats, state: Floats, action: int) -> tuple[float, bool]:
     """Move `state` (4,) = (position, velocity, angle, angular velocity) by one step; returns (reward, terminated)."""
     p = named(parameters)
     position, velocity, angle, turning = state[0], state[1], state[2], state[3]

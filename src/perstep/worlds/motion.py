@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perstep.numerics.compiled import compiled, inlined
+from perstep.numerics.randomness import Generator
 from perstep.worlds import acrobot, cartpole, mountain_car, pendulum, puck_world
+
+Floats = NDArray[np.float64]
 
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -49,7 +52,7 @@ PENDULUM, CARTPOLE, MOUNTAIN_CAR, ACROBOT, PUCK_WORLD = range(len(TABLE))
 
 
 @inlined
-def start(world: Any, parameters: Any, state: Any, generator: Any) -> None:
+def start(world: int, parameters: Floats, state: Floats, generator: Generator) -> None:
     """Write a first state to `state`; NaN for a world that does not exist."""
     if world == PENDULUM:
         pendulum.start(parameters, state)
@@ -66,7 +69,7 @@ def start(world: Any, parameters: Any, state: Any, generator: Any) -> None:
 
 
 @inlined
-def step(world: Any, parameters: Any, state: Any, action: Any, generator: Any) -> Any:
+def step(world: int, parameters: Floats, state: Floats, action: int, generator: Generator) -> tuple[float, bool]:
     """Move `state` by one step; returns (reward, terminated). The reward is NaN for a world that does not exist."""
     reward, terminated = math.nan, False
     if world == PENDULUM:
@@ -83,7 +86,7 @@ def step(world: Any, parameters: Any, state: Any, action: Any, generator: Any) -
 
 
 @inlined
-def observe(world: Any, state: Any, observation: Any) -> None:
+def observe(world: int, state: Floats, observation: Floats) -> None:
     """Write what the agent sees in `state`: the numbers that the Gymnasium environment returns, with its rounding."""
     if world == PENDULUM:
         observation[0], observation[1] = state[0], state[1]
@@ -98,14 +101,14 @@ def observe(world: Any, state: Any, observation: Any) -> None:
 
 
 @compiled
-def round_to_single(state: Any, observation: Any) -> None:
+def round_to_single(state: Floats, observation: Floats) -> None:
     """Write the state, rounded to float32."""
     for i in range(state.shape[0]):
         observation[i] = np.float64(np.float32(state[i]))
 
 
 @compiled
-def fill_with_nan(numbers: Any) -> None:
+def fill_with_nan(numbers: Floats) -> None:
     """Write NaN to every entry, so that an error is noticed."""
     for i in range(numbers.shape[0]):
         numbers[i] = math.nan

@@ -8,8 +8,13 @@ from __future__ import annotations
 from math import cos
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from perstep.numerics.compiled import compiled, inlined
-from perstep.numerics.randomness import uniform
+from perstep.numerics.randomness import Generator, uniform
+
+Floats = NDArray[np.float64]
 
 START_LOW, START_HIGH = -0.6, -0.4  # a first position is uniform between these, around the bottom of the valley
 
@@ -27,20 +32,20 @@ class MountainCarParameters(NamedTuple):
 
 
 @inlined
-def named(p: Any) -> Any:
+def named(p: Floats) -> MountainCarParameters:
     """The parameters as a named tuple, from an array."""
     return MountainCarParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6])
 
 
 @compiled
-def start(state: Any, generator: Any) -> None:
+def start(state: Floats, generator: Generator) -> None:
     """Write a first state: near the bottom of the valley, at rest."""
     state[0] = START_LOW + (START_HIGH - START_LOW) * uniform(generator)
     state[1] = 0.0
 
 
 @compiled
-def step(parameters: Any, state: Any, action: Any) -> Any:
+def step(parameters: Floats, state: Floats, action: int) -> tuple[float, bool]:
     """Move `state` (2,) = (position, velocity) by one step; returns (reward, terminated). The reward is always −1."""
     p = named(parameters)
     position, velocity = state[0], state[1]

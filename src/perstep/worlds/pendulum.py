@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from perstep.inputs.errors import unknown
 from perstep.numerics.compiled import compiled, inlined
+from perstep.numerics.schedules import is_finite
+
+Floats = NDArray[np.float64]
 
 
 class PendulumParameters(NamedTuple):
@@ -48,25 +51,25 @@ TASKS = {"inverted-pendulum": INVERTED_PENDULUM, "pendulum-swing-up": PENDULUM_S
 
 
 @inlined
-def named(p: Any) -> Any:
+def named(p: Floats) -> PendulumParameters:
     """The parameters as a named tuple, from an array."""
     return PendulumParameters(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8])
 
 
 @compiled
-def start(parameters: Any, state: Any) -> None:
+def start(parameters: Floats, state: Floats) -> None:
     """Write the first state: hanging, at rest."""
     state[0], state[1] = named(parameters).start_angle, 0.0
 
 
 @compiled
-def wrap_angle(angle: Any) -> Any:
+def wrap_angle(angle: float) -> float:
     """The equivalent angle in [−π, π)."""
     return (angle + math.pi) % (2.0 * math.pi) - math.pi
 
 
 @compiled
-def step(parameters: Any, state: Any, action: Any, next_state: Any) -> Any:
+def step(parameters: PendulumParameters, state: Floats, action: int, next_state: Floats) -> tuple[float, bool]:
     """One step from `state` (2,) = (angle, velocity) under `action` 0, 1 or 2.
 
     Writes `next_state` (2,), which may be `state` itself. Returns the reward and whether the rod was moved back to the start.
@@ -157,11 +160,14 @@ def bounds(p: PendulumParameters) -> tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def _check(p: PendulumParameters) -> None:
+    if not isinstance(p, PendulumParameters):
+        raise TypeError(f"parameters must be PendulumParameters or the name of one of {', '.join(TASKS)}, got {p!r}.")
     for name in ("mass", "length", "time_step", "max_velocity"):
-        if not (math.isfinite(value := getattr(p, name)) and value > 0):
-            raise ValueError(f"{name} must be a positive number, got {value}.")
-    if not (math.isfinite(p.gravity) and math.isfinite(p.torque)):
-        raise ValueError(f"gravity and torque must be finite, got {p.gravity} and {p.torque}.")
+        if not (is_finite(value := getattr(p, name)) and value > 0):
+            raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    for name in ("gravity", "torque", "start_angle"):
+        if not is_finite(value := getattr(p, name)):
+            raise ValueError(f"{name} must be a finite number, got {value!r}.")
     if not -math.pi <= p.start_angle <= math.pi:
         raise ValueError(f"start_angle must be in [−π, π], got {p.start_angle}.")
     if p.reward_power not in (1, 2):

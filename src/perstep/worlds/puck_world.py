@@ -16,7 +16,10 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from perstep.numerics.compiled import compiled, inlined
-from perstep.numerics.randomness import uniform
+from perstep.numerics.randomness import Generator, uniform
+from perstep.numerics.schedules import is_finite
+
+Floats = NDArray[np.float64]
 
 LEFT, RIGHT, DOWN, UP, NOTHING = range(5)  # the actions
 
@@ -30,25 +33,25 @@ class PuckParameters(NamedTuple):
 
 
 @inlined
-def named(p: Any) -> Any:
+def named(p: Floats) -> PuckParameters:
     """The parameters as a named tuple, from an array."""
     return PuckParameters(p[0], p[1], p[2])
 
 
 @compiled
-def place(state: Any, x: Any, y: Any, target_x: Any, target_y: Any) -> None:
+def place(state: Floats, x: float, y: float, target_x: float, target_y: float) -> None:
     """Write a first state (6,) = (x, y, velocity x, velocity y, target x, target y): at rest."""
     state[0], state[1], state[2], state[3], state[4], state[5] = x, y, 0.0, 0.0, target_x, target_y
 
 
 @compiled
-def start(state: Any, generator: Any) -> None:
+def start(state: Floats, generator: Generator) -> None:
     """Write a first state: the puck at rest and the target, both anywhere."""
     place(state, uniform(generator), uniform(generator), uniform(generator), uniform(generator))
 
 
 @compiled
-def move(parameters: Any, state: Any, action: Any) -> Any:
+def move(parameters: Floats, state: Floats, action: int) -> float:
     """Move the puck by one step, without a jump of the target. Returns the reward, minus the distance to the target."""
     p = named(parameters)
     for axis in range(2):
@@ -65,7 +68,7 @@ def move(parameters: Any, state: Any, action: Any) -> Any:
 
 
 @compiled
-def step(parameters: Any, state: Any, action: Any, generator: Any) -> Any:
+def step(parameters: Floats, state: Floats, action: int, generator: Generator) -> float:
     """Move the puck, then perhaps the target. Returns the reward, which is that before a jump."""
     reward = move(parameters, state, action)
     if uniform(generator) < named(parameters).jump_probability:
@@ -74,7 +77,7 @@ def step(parameters: Any, state: Any, action: Any, generator: Any) -> Any:
 
 
 @compiled
-def observe(state: Any, observation: Any) -> None:
+def observe(state: Floats, observation: Floats) -> None:
     """Write the observation (6,): offset of the target from the puck (x, y), velocity (x, y), position (x, y)."""
     observation[0], observation[1] = state[4] - state[0], state[5] - state[1]
     observation[2], observation[3] = state[2], state[3]
@@ -174,6 +177,7 @@ class PuckWorldEnv(gymnasium.Env[NDArray[np.float64], np.int64]):
         return draw((x, y), (target_x, target_y), (pushed[0], pushed[1]))
 
     def _observe(self) -> NDArray[np.float64]:
+        assert self.state is not None  # after a reset
         observation = np.empty(6)
         observe(self.state, observation)
         return observation
@@ -195,7 +199,7 @@ def _check(p: PuckParameters) -> None:
     for name, value in p._asdict().items():
         if not isinstance(value, Real):
             raise TypeError(f"{name} must be a number, got {value!r}.")
-    if not (math.isfinite(p.push) and p.push > 0):
+    if not (is_finite(p.push) and p.push > 0):
         raise ValueError(f"push must be a positive number, got {p.push}.")
     if not 0 <= p.damping < 1:
         raise ValueError(f"damping must be at least 0 and below 1, got {p.damping}. It is the fraction that is kept.")

@@ -84,6 +84,11 @@ WORLDS: dict[str, World] = {
         {},
         "a puck that is pushed towards a target, which jumps to another place now and then",
     ),
+    "perstep/LinearQuadratic-v0": World(
+        "perstep.worlds.linear_quadratic:LinearQuadraticEnv",
+        {"dimensions": 2},
+        "push a state back to 0 against noise, with actions that are vectors; the optimum is known exactly",
+    ),
     # Their rewards are the same in every step, so an end must cost or earn something.
     "perstep/CartPole-v0": World(
         _ENDLESS,

@@ -228,6 +228,33 @@ def test_the_report_of_a_user_s_own_study_is_about_that_study(tmp_path):
     assert "not run" not in text.lower()
 
 
+def test_a_study_of_one_s_own_has_curves_and_differences_from_its_best(tmp_path):
+    """The intervals of both settings, −3.159 ± 0.27 and −3.151 ± 0, are on one axis, from −3.43 to −2.89."""
+    folder = write_part(tmp_path, "queue", "", claims=[], provenance={}, figures=())
+    rewards = {"step_size=0.1,reward_ratio=1": [-3.297, -3.021], "step_size=0.2,reward_ratio=1": [-3.151, -3.151]}
+    curves = {name: [[2 * run, 0.0] for run in runs] for name, runs in rewards.items()}
+    write_runs(folder, "d2-q", rewards, curves=curves)
+    write_runs(folder, "sarsa", {"step_size=0.1,reward_ratio=1": [-4.0, -4.0]})  # one setting, and no curve
+    page = page_of(tmp_path)
+    assert "paper" not in page.text
+    assert "beside the best 1 0.2 −3.151 2 0.1 −3.16 ± 0.27 −0.01 ± 0.27" in page.text
+    assert "−3.429 ● the best, bars: 95 % intervals −2.889" in page.text
+    assert "One setting: −4 per step." in page.text
+    (image,) = page.every("img")
+    assert image["alt"] == "Learning curves in perstep/RedPillBluePill-v0."
+    bars = [line for line in page.every("line") if line.get("class") == "bar"]
+    assert [(bar["x1"], bar["x2"]) for bar in bars] == [("2.00%", "98.00%"), ("51.42%", "51.42%")]
+
+
+@pytest.mark.parametrize("curves", [[[1.0], [1.0, 2.0]], [[], []], [["a"], ["b"]]])
+def test_curves_that_are_none_are_left_out(tmp_path, curves):
+    folder = write_part(tmp_path, "queue", "", claims=[], provenance={}, figures=())
+    write_runs(folder, "sarsa", {"step_size=0.1": [-4.0, -4.0]}, curves={"step_size=0.1": curves})
+    page = page_of(tmp_path)
+    assert not page.every("img")
+    assert "One setting: −4 per step." in page.text
+
+
 def test_a_part_of_several_games(tmp_path):
     folder = write_part(tmp_path, "minatar", "paper", claims=[], figures=("figure_4",))
     for game in ("Breakout", "Freeway"):

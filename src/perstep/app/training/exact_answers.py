@@ -30,18 +30,18 @@ def exact_answers(agent: Any) -> dict[str, Any]:
         return {"unknown": f"it is computed for at most {MAX_STATES:,} states, and this world has {mdp.num_states:,}."}
     try:
         if not learner.control:
-            truth, what = mdp.evaluate(agent.policy()), "of the given policy"
+            exact, what = mdp.evaluate(agent.policy()), "of the given policy"
         else:
             epsilon = getattr(agent.config, "epsilon", 0.0)
             epsilon = 0.0 if isinstance(epsilon, Decay) else epsilon  # which a Decay falls to
             level = agent.config.risk_level
             best = mdp.solve() if level == 1.0 else mdp.solve(risk_level=level)
-            truth = mdp.evaluate(best.policy, epsilon=epsilon)
+            exact = mdp.evaluate(best.policy, epsilon=epsilon)
             what = "of the best policy" if level == 1.0 else f"of the policy with the best CVaR({level:g})"
             what += f", followed with ε = {epsilon:g}" if epsilon else ""
-        quantiles = truth.reward_distribution.quantile(levels(agent.reward_quantiles.size))
-        answers = {"what": what, "average_reward": truth.average_reward, "quantiles": np.asarray(quantiles).tolist()}
-        answers["rows"] = {row.name: row.value for row in rows(truth.reward_distribution)[1:]}
+        quantiles = exact.reward_distribution.quantile(levels(agent.reward_quantiles.size))
+        answers = {"what": what, "average_reward": exact.average_reward, "quantiles": np.asarray(quantiles).tolist()}
+        answers["rows"] = {row.name: row.value for row in rows(exact.reward_distribution)[1:]}
         if learner.control and level == 1.0:
             answers["optimal_average_reward"] = best.average_reward
     except (NotUnichain, NotCommunicating, ArithmeticError) as error:

@@ -98,8 +98,8 @@ def train_flags(row: Algorithm, words: list[str]) -> tuple[Any, RunSpec]:
     kind.__doc__ = f"{row.name}: {what} ({row.source})."
     names = [field.name for field in dataclasses.fields(row.config) if field.name != "rule"]
     flags: Any = parsed(kind, f"perstep train {row.name}", words, also=names)
-    usual = defaults()
-    named = {name: value for name in names if (value := getattr(flags.settings, name)) != getattr(usual, name)}
+    unnamed = defaults()
+    named = {name: value for name in names if (value := getattr(flags.settings, name)) != getattr(unnamed, name)}
     config: Any = row.config.of({**fixed, **named})
     return flags, RunSpec(
         algorithm=row.name, world=flags.world, config=config, world_settings=pairs(flags.world_settings),

@@ -88,16 +88,9 @@ def train(
         if not finished:
             if sentence := objective_sentence(agent):
                 say(sentence)
-            with contextlib.ExitStack() as opened:
-                logs: list[Log] = []
-                if wandb is not None:  # first, since it may fail
-                    logs.append(online := _wandb_log(wandb, run, spec))
-                    say(f"Weights & Biases: {online.place}")
-                if tensorboard:
-                    logs.append(TensorBoardLog(folder, agent.steps))
-                events = None
-                if logs:
-                    events = opened.enter_context(Tracker(logs, max(1, steps // MAX_EVENTS), agent))
+            logs = _logs(run, spec, agent, wandb, tensorboard, say)
+            tracking = Tracker(logs, max(1, steps // MAX_EVENTS), agent) if logs else contextlib.nullcontext()
+            with tracking as events:
                 run.update_record(
                     **spec.to_json(), steps=agent.steps, finished=False, command=command, versions=versions()
                 )
@@ -115,6 +108,17 @@ def train(
         if not finished or current:
             run.update_record(finished=True, current=run.record.get("current", {}) | current)
         return agent
+
+
+def _logs(
+    run: RunFolder, spec: RunSpec, agent: Agent, wandb: str | None, tensorboard: bool, say: Callable[[str], None]
+) -> list[Log]:
+    """The tools that show the metrics of the run."""
+    logs: list[Log] = []
+    if wandb is not None:  # first, since it may fail
+        logs.append(online := _wandb_log(wandb, run, spec))
+        say(f"Weights & Biases: {online.place}")
+    return [*logs, TensorBoardLog(run.folder, agent.steps)] if tensorboard else logs
 
 
 def _wandb_log(project: str, run: RunFolder, spec: RunSpec) -> WandbLog:

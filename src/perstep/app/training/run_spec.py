@@ -80,9 +80,9 @@ class RunSpec:
         """The differences to an earlier specification, as `to_json` wrote it: name → (old value, new value)."""
         now = self.to_json()
         named: dict[str, Any] = {"rule": self.config.rule} if self.config.rule else {}
-        usual = type(self.config)(**named).to_json()  # a setting that did not exist then had its default
+        unnamed = type(self.config)(**named).to_json()  # a setting that did not exist then had its default
         new = now.pop("settings") | now
-        old = json.loads(json.dumps(usual)) | before.get("settings", {}) | before
+        old = json.loads(json.dumps(unnamed)) | before.get("settings", {}) | before
         different = {name: (old.get(name), new[name]) for name in new if new[name] != old.get(name)}
         if "algorithm" in different:  # then other settings are no news
             return {"algorithm": different["algorithm"]}

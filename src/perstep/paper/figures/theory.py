@@ -24,7 +24,7 @@ ALGORITHM_LINES: dict[str, dict[str, Any]] = {
 
 
 def quantile_tracking_figure(results: Results) -> Figure:
-    """Theorem B.12 and Lemma B.11: the error of θ and the Lyapunov function."""
+    """The figure of Theorem B.12 and Lemma B.11: the error of θ and the Lyapunov function."""
     figure, (error, lyapunov) = style.panels(2, 3.2)
     curves = quantile_tracking.tracking_curves(table(results.folder, "tracking"), "world", "m", "power")
     for colour, ((world, m, power), curve) in zip(COLOURS, curves.items(), strict=True):
@@ -41,7 +41,7 @@ def quantile_tracking_figure(results: Results) -> Figure:
 
 
 def quantile_mean_figure(results: Results) -> Figure:
-    """Lemma 4.2: the mean of m exact quantiles against the average reward."""
+    """The figure of Lemma 4.2: the mean of m exact quantiles against the average reward."""
     figure, both = style.panels(2, 3.0, sharey=True)
     frame = table(results.folder, "quantile_mean")
     for axes, discrete, title in zip(

@@ -164,14 +164,14 @@ def _pictures(folder: Path, order: list[str], problems: list[str]) -> Iterator[P
         png = folder / f"{name}.png"
         try:
             if png.exists():
-                yield Picture(name, _uri("image/png", _lighter(png)))
+                yield Picture(name, uri("image/png", _lighter(png)))
             else:
-                yield Picture(name, _uri("image/svg+xml", (folder / f"{name}.svg").read_bytes()))
+                yield Picture(name, uri("image/svg+xml", (folder / f"{name}.svg").read_bytes()))
         except (OSError, ValueError, SyntaxError) as error:  # Pillow raises these for damaged files
             problems.append(f"{folder / name} cannot be read: {error}")
 
 
-def _uri(kind: str, data: bytes) -> str:
+def uri(kind: str, data: bytes) -> str:
     """The source of an <img> element. There even an SVG file cannot run scripts or load other files."""
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from perstep.files.storage import read_table
-from perstep.numerics.statistics import Distance, coarser, curve_distance
+from perstep.numerics.statistics import Distance, Floats, coarser, curve_distance, mean_and_error
 from perstep.paper.parts import studies_in
 from perstep.studies.ranking import ALL_STEPS, paired_difference, rank
 from perstep.studies.results import COARSE_POINTS, MissingRuns
@@ -29,12 +30,21 @@ class Configuration:
     error: float
     """Half the width of the 95 % interval of the mean."""
     ahead: float | None
-    """How much more it earned than the paper's choice, as a mean over pairs of runs with the same seed; None without such pairs."""
+    """How much more it earned than the paper's choice, or without one than the best: the mean over pairs of runs with the same
+    seed. None without such pairs."""
     ahead_error: float | None
     is_tuned: bool
     """Whether it is the paper's choice."""
     path: str
     """Its file, relative to the folder of the part."""
+
+
+class Curve(NamedTuple):
+    """The reward per step in equal parts of a run."""
+
+    steps: Floats  # at the middle of each part (T,)
+    mean: Floats  # over runs (T,)
+    error: Floats  # half the width of its 95 % interval (T,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +56,8 @@ class Sensitivity:
     configurations: tuple[Configuration, ...]
     apart: Distance | None
     """Distance of the reward curves of the best configuration and of the paper's choice; None if they are the same or unknown."""
+    curve: Curve | None = None
+    """The learning curve of the best configuration in a study of one's own, if its runs keep curves."""
 
     @property
     def tuned(self) -> Configuration | None:
@@ -54,17 +66,30 @@ class Sensitivity:
 
 
 def sensitivities(part: str, runs: pl.DataFrame, folder: Path) -> Iterator[Sensitivity]:
-    """One for each algorithm and world with several configurations, from the successful runs; in the order of the paper."""
+    """One for each algorithm and world, from the successful runs, in the order of the paper. In its studies one configuration alone
+    says nothing."""
     groups = dict(runs.group_by("world", "algorithm", maintain_order=True))
     known = {(study.world, study.algorithm): study.tuned for study in studies_in(part)}
     for key in sorted(groups, key=lambda key: list(known).index(key) if key in known else len(known)):
         world, algorithm = map(str, key)
         grid = {text: json.loads(text) for text in groups[key]["settings"].unique(maintain_order=True)}
-        if len(grid) > 1:
+        if len(grid) > 1 or not known:
             ranked = tuple(_ranked(groups[key], grid, known.get((world, algorithm)) or {}))
             tuned = next((each for each in ranked if each.is_tuned), None)
             apart = None if tuned in (None, ranked[0]) else _apart(folder / ranked[0].path, folder / tuned.path)
-            yield Sensitivity(world=world, algorithm=algorithm, configurations=ranked, apart=apart)
+            curve = None if known else _curve(folder / ranked[0].path, int(groups[key]["steps"][0]))
+            yield Sensitivity(world=world, algorithm=algorithm, configurations=ranked, apart=apart, curve=curve)
+
+
+def _curve(path: Path, steps: int) -> Curve | None:
+    """The learning curve in a file of runs; None if they keep none, or none of one length."""
+    frame = read_table(path)
+    if frame.schema.get("reward_rate") not in (pl.List(pl.Float32), pl.List(pl.Float64)):
+        return None
+    if (rates := frame["reward_rate"].drop_nulls()).list.len().n_unique() != 1 or not rates[0].len():
+        return None
+    mean, error = mean_and_error(coarser(rates.to_list(), COARSE_POINTS))
+    return Curve(steps * (np.arange(mean.size) + 0.5) / mean.size, mean, error)
 
 
 def _apart(best: Path, tuned: Path) -> Distance | None:
@@ -88,9 +113,11 @@ def _ranked(runs: pl.DataFrame, grid: dict[str, dict[str, Any]], chosen: Setting
     tuned = next((text for text, each in grid.items() if chosen and chosen.items() <= each.items()), None)
     rewards = {str(text): frame.select("seed", ALL_STEPS) for (text,), frame in runs.group_by("settings")}
     paths = dict(runs.select("settings", "path").unique("settings").rows())
-    for row in rank((text, rewards[text][ALL_STEPS].to_numpy()) for text in grid):
+    rows = rank((text, rewards[text][ALL_STEPS].to_numpy()) for text in grid)
+    beside = rows[0].configuration if tuned is None else tuned
+    for row in rows:
         text = row.configuration
-        ahead, error = (None, None) if tuned is None else _ahead(rewards[text], rewards[tuned])
+        ahead, error = (None, None) if text == beside else _ahead(rewards[text], rewards[beside])
         yield Configuration(
             rank=row.rank,
             setting={name: grid[text].get(name) for name in varied},

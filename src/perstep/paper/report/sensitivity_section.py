@@ -1,13 +1,18 @@
-"""The section of the page about sensitivity: the best configurations of every grid, compared with the paper's choice."""
+"""The section of the page about sensitivity: the best configurations of every grid, compared with the paper's choice or the best.
+
+A study of one's own has its learning curves there too.
+"""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from typing import Any
 
+from perstep.paper.figures import style
 from perstep.paper.report.markup import Markup, element, join
-from perstep.paper.report.reading import PartResults
+from perstep.paper.report.reading import PartResults, uri
 from perstep.paper.report.sections import is_fullest
 from perstep.paper.report.sensitivity import Configuration, Sensitivity
 from perstep.paper.report.titles import part_title
@@ -19,19 +24,61 @@ BEST_SHOWN = 5  # configurations of a grid, in addition to the paper's choice
 def section(results: Sequence[PartResults]) -> Markup:
     """The whole section."""
     found = [(each, one) for each in results if is_fullest(results, each) for one in each.sensitivities]
+    of_paper = not found or any(one.tuned for _, one in found)
     return element(
         "section",
         element("h2", "Sensitivity", id="sensitivity"),
         element(
             "p",
-            "What every setting of a grid earns per step, over all steps and runs, and which is best, beside the one that the "
-            "paper chose. ± is half a 95 % interval; differences are between runs of the same seed, and not corrected for "
+            "What every setting of a grid earns per step, over all steps and runs, and which is best"
+            + (", beside the one that the paper chose" if of_paper else "")
+            + ". ± is half a 95 % interval; differences are between runs of the same seed, and not corrected for "
             "picking the best after the fact.",
         ),
+        [_curves(each) for each in results if is_fullest(results, each)],
         [_grid(source, one) for source, one in found],
         None if found else element("p", "No grid has been run yet.", class_="faint"),
         aria_labelledby="sensitivity",
     )
+
+
+def _curves(source: PartResults) -> list[Markup]:
+    """A picture for each world of a study of one's own: the learning curve of each algorithm with its best settings."""
+    worlds = dict.fromkeys(one.world for one in source.sensitivities if one.curve is not None)
+    shown = [(world, [one for one in source.sensitivities if one.world == world and one.curve]) for world in worlds]
+    return [
+        element(
+            "figure",
+            element("div", element("img", src=_drawn(each), alt=f"Learning curves in {world}."), class_="picture",
+                    tabindex="0", role="group", aria_label=f"Learning curves in {world}"),
+            element("figcaption", element("h3", f"Learning curves in {world}"), element(
+                "p", "Reward per step in equal parts of a run, with the best settings of each algorithm: mean and 95 % interval "
+                "over runs.")),
+        )
+        for world, each in shown
+    ]  # fmt: skip
+
+
+def _drawn(curves: Sequence[Sensitivity]) -> str:
+    """The picture as a data URI. Its axis holds every point of every mean."""
+    made = io.BytesIO()
+    with style.look():
+        figure, (axes,) = style.panels()
+        for one in curves:
+            if one.curve is not None:
+                steps, mean, error = one.curve
+                (line,) = axes.plot(steps, mean, lw=1.3, label=_legend(one))
+                axes.fill_between(steps, mean - error, mean + error, color=line.get_color(), alpha=0.2, lw=0)
+                style.steps_axis(axes, int(steps[-1] + steps[0]))
+        axes.set_ylabel("reward per step")
+        figure.legend(loc="outside lower center", fontsize=7)
+        figure.savefig(made, format="png", dpi=160, metadata=style.UNDATED["png"])
+    return uri("image/png", made.getvalue())
+
+
+def _legend(one: Sensitivity) -> str:
+    """Algorithm and settings. A dollar in a text of the user begins no formula."""
+    return f"{one.algorithm}: {symbols(one.configurations[0].setting)}".replace("$", r"\$")
 
 
 def _grid(source: PartResults, one: Sensitivity) -> Markup:
@@ -50,7 +97,7 @@ def _grid(source: PartResults, one: Sensitivity) -> Markup:
         )
         for each in shown
     ]
-    head = ["rank", *names, "reward per step", "ahead of the paper's"]
+    head = ["rank", *names, "reward per step", "ahead of the paper's" if chosen else "beside the best"]
     beside = ", and the paper's" if len(shown) > BEST_SHOWN else ""
     caption = f"The best {min(BEST_SHOWN, len(every))} of {len(every)} settings{beside}"
     return join(
@@ -69,6 +116,8 @@ def _grid(source: PartResults, one: Sensitivity) -> Markup:
 
 def _summary(one: Sensitivity) -> str:
     best, chosen = one.configurations[0], one.tuned
+    if len(one.configurations) == 1:
+        return f"One setting: {_interval(best.mean, best.error)} per step."
     if chosen is None:
         return f"Best of {len(one.configurations)}: {symbols(best.setting)}."
     if chosen is best:
@@ -95,26 +144,33 @@ def _ahead(each: Configuration, sign: str = "+") -> str:
 
 
 def strip(one: Sensitivity) -> Markup:
-    """All configurations as dots on an axis of what they earned: shows how much the choice matters."""
-    means = [each.mean for each in one.configurations if math.isfinite(each.mean)]
+    """All configurations as dots on an axis of what they earned, with their intervals: shows how much the choice matters."""
+    known = [each for each in one.configurations if math.isfinite(each.mean)]
+    means = [each.mean for each in known]
     if not means or min(means) == max(means):
         return Markup("")
-    low, high, chosen = min(means), max(means), one.tuned
-    label = f"Rewards per step of {len(means)} settings, from {_number(low)} to {_number(high)}"
+    bars = [(each.mean - each.error, each.mean + each.error) for each in known if math.isfinite(each.error)]
+    low, high = min([*means, *(bar[0] for bar in bars)]), max([*means, *(bar[1] for bar in bars)])
+    best, chosen = max(means), one.tuned
+    label = f"Rewards per step of {len(means)} settings, from {_number(min(means))} to {_number(best)}, with intervals"
+
+    def place(value: float) -> str:
+        return f"{2 + 96 * (value - low) / (high - low):.2f}%"
 
     def dot(mean: float, radius: float, kind: str) -> Markup:
-        return element("circle", cx=f"{2 + 96 * (mean - low) / (high - low):.2f}%", cy=14, r=radius, class_=kind)
+        return element("circle", cx=place(mean), cy=14, r=radius, class_=kind)
 
     drawing = element(
         "svg",
         element("line", x1="2%", x2="98%", y1=14, y2=14),
+        [element("line", x1=place(left), x2=place(right), y1=14, y2=14, class_="bar") for left, right in reversed(bars)],
         [dot(mean, 4, "dot") for mean in reversed(means)],
-        dot(high, 5, "best"),
+        dot(best, 5, "best"),
         dot(chosen.mean, 9, "chosen") if chosen and math.isfinite(chosen.mean) else None,
         role="img", aria_label=label,
     )  # fmt: skip
     legend = "● the best, ◯ the paper's" if chosen else "● the best"
-    ends = [element("span", text) for text in (_number(low), legend, _number(high))]
+    ends = [element("span", text) for text in (_number(low), f"{legend}, bars: 95 % intervals", _number(high))]
     return element("div", drawing, element("div", ends, class_="ends"), class_="strip")
 
 

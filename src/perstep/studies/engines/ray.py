@@ -42,7 +42,7 @@ class RayEngine:
     name: str = "ray"
 
     def work(self, units: Sequence[Unit]) -> UnitUpdates:
-        """The rows of all units: those of a compiled unit together, since its runs are short, the others run by run."""
+        """The rows of all units, as tasks of Ray: one for a compiled unit, since its runs are short, else one for each run."""
         if self.address is None:
             _require_token()
         ray = _imported()

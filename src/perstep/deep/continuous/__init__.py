@@ -1,0 +1,1 @@
+"""The learner of continuous actions: a soft actor-critic for the average reward."""
