@@ -19,6 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from measuring import table
 
 import perstep
+from perstep.numerics.scale import REWARD
 from worlds import TwoLoops
 
 WORLDS = (
@@ -31,11 +32,12 @@ LAMBDAS = (0.0, 0.5, 0.7, 0.9, 0.95)
 
 
 def measure(world: str, agent_type: Any, rule: str, decay: float, seed: int, steps: int) -> dict[str, Any]:
-    """One run. Both numbers are shares of the range of the recent rewards; |Q| is at most the largest weight of every tiling."""
+    """One run. Both numbers are in units of the largest reward so far, from the mean; |Q| is at most the largest weight of every
+    tiling."""
     env = TwoLoops(100) if world == "two-loops-100" else world
     agent = agent_type(env, rule=rule, trace_decay=decay, seed=seed).learn(steps, progress=False)
     rewards = agent.reward_distribution
-    unit = float(np.ptp(rewards.means)) or 1.0
+    unit = float(agent._rewards.units[REWARD + 1]) or 1.0
     weights = agent._run.weights.critic.mean(axis=2)
     return {
         "world": world,
@@ -69,8 +71,10 @@ def main() -> None:
         for (agent, world), found in runs.group_by("agent", "world", maintain_order=True)
     ]
     columns = ("agent", "world", *(f"λ = {decay:g}" for decay in LAMBDAS), "|R̄ − earned|")
-    table(f"Largest |Q| over {len(RULES)} rules, in ranges of the reward; {runs.height} runs", columns, shown)
-    print(f"largest |Q|: {runs['largest'].max():.4g} ranges of the reward; |R̄ − earned|: {runs['off'].max():.2%} of it")
+    table(f"Largest |Q| over {len(RULES)} rules, in units of the largest reward; {runs.height} runs", columns, shown)
+    print(
+        f"largest |Q|: {runs['largest'].max():.4g} times the largest reward; |R̄ − earned|: {runs['off'].max():.2%} of it"
+    )
 
 
 if __name__ == "__main__":
