@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import perstep
 
 FOLDER = Path(__file__).parent
@@ -24,17 +26,22 @@ AGENTS: dict[str, Callable[[], Any]] = {
         "perstep/InvertedPendulum-v0", rule="d3", num_quantiles=3, hidden=(4,), replay_capacity=20, learning_starts=10,
         batch_size=4, threads=1, device="cpu", seed=1,
     ),
+    "soft_actor_critic": lambda: perstep.SoftActorCritic(
+        "perstep/LinearQuadratic-v0", rule="differential", hidden=(4,), replay_capacity=20, learning_starts=10,
+        batch_size=4, threads=1, device="cpu", seed=1,
+    ),
 }  # fmt: skip
 
 
 def said(agent: Any) -> dict[str, Any]:
     """What must stay the same."""
-    observation = [0.5, -0.5] if isinstance(agent, perstep.ActorCritic | perstep.TileQ | perstep.DeepQ) else 0
+    finite = isinstance(agent, perstep.QLearning | perstep.TDLearning | perstep.Planner)
+    acts = not isinstance(agent, perstep.TDLearning)
     return {
         "class": type(agent).__name__,
         "steps": agent.steps,
         "average_reward": agent.average_reward,
-        "action": None if isinstance(agent, perstep.TDLearning) else int(agent.predict(observation)[0]),
+        "action": np.round(agent.predict(0 if finite else [0.5, -0.5])[0], 3).tolist() if acts else None,
     }
 
 
