@@ -65,8 +65,7 @@ AGENTS: dict[str, dict[str, Learner]] = {
     },
     "settings": {
         f"DeepQ d3, {name}={value:g}": Learner(perstep.DeepQ, "d3", 40_000, ("two-loops-300",), {name: value})
-        for name, values in (("level_ratio", (0.01, 0.0, 0.1, 1.0)), ("target_lag", (800.0, 20.0)))
-        for value in values
+        for name, value in (("target_lag", 800.0), ("target_lag", 20.0))
     },
 }
 

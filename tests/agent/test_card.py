@@ -19,8 +19,15 @@ def test_a_card_beside_the_file(tmp_path, capsys):
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert rows == ["| `seed` | `3` |", "| `num_quantiles` | `7` |"]
     earned = agent.reward_distribution
-    assert f"{earned.mean:.5g} ± {1.96 * earned.mean_error:.2g} (95 %) per step over its last" in text
-    assert all(f" {earned.quantile(p):.5g} |" in text for p in (0.05, 0.25, 0.5, 0.75, 0.95))
+    assert "World: `perstep/RedPillBluePill-v0`, RedPillBluePill (2 states, 2 actions)." in text
+    mean = f"{earned.mean:.5g} ± {1.96 * earned.mean_error:.2g}"
+    assert (
+        f"In its last {earned.num_samples:,} steps it earned {mean} (95 %) per step; over its whole life of 50,000"
+        in text
+    )
+    assert f"| mean | {mean} |" in text
+    assert all(f"{100 * p:g} % quantile | {earned.quantile(p):.5g} ± " in text for p in (0.05, 0.25, 0.5, 0.75, 0.95))
+    assert f"| mean of the worst 1 % | {earned.cvar(0.01):.5g} ± " in text
     assert "`agent.check()` found nothing." in text
     assert "agent = perstep.load('a.safetensors')" in text
     assert f"perstep {perstep.__version__}" in text
@@ -47,7 +54,7 @@ def test_where_episodes_end_the_card_says_what_is_maximised():
     assert "Objective: the reward per step; an end is a step to the next start like any other." in step.card()
     episode = perstep.QLearning("FrozenLake-v1", **settings, objective="return per episode").learn(500)
     assert "Objective: the return per episode; no rewards follow an end." in episode.card()
-    assert repr(episode).startswith("QLearning(rule='differential', objective='return per episode', average reward ")
+    assert repr(episode).startswith("QLearning(rule='differential', objective='return per episode', earned ")
     tiles = {"rule": "differential", "discount": 1.0, "termination": "continue", "reset_cost": "auto"}
     pole = perstep.TileQ("CartPole-v1", **tiles).learn(500)
     assert pole.ends == pole.history.record.episodes.sum() + pole.history.record.pending[2] > 0
@@ -74,3 +81,14 @@ def test_the_card_says_when_a_world_must_be_given():
     assert "env=your_world" in perstep.ActorCritic(followed, seed=0).learn(100).card()
     assert "env=your_world" not in perstep.ActorCritic("MountainCar-v0", seed=0).learn(100).card()
     assert "env=your_world" not in perstep.QLearning("perstep/TwoLoop-v0", seed=0).learn(100).card()
+
+
+def test_a_name_of_the_user_is_text_and_nothing_more():
+    name = "<script>x()</script> | [a](javascript:y) `\n# Head\n![i](http://z)"
+    world = perstep.FiniteMDP([[[1.0]]], [[1.0]], name=name)
+    text = perstep.QLearning(world, rule="d2", num_quantiles=4).card()
+    title = text.splitlines()[0]
+    assert title.startswith(
+        r"# d2-q in &lt;script&gt;x()&lt;/script&gt; \| \[a\](javascript:y) \` \# Head \!\[i\](http://z) (1 state"
+    )
+    assert not any(mark in text for mark in ("<script", "\n# Head", "![i]"))

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 
 FROZEN = RunSpec(algorithm="d2-q", world="FrozenLake-v1", config=QLearningConfig(rule="d2", num_quantiles=5))
 
+EARNED = {"earned/mean", "earned/mean_95", "earned/worst_10_percent", "earned/worst_1_percent"}
+
 
 def event_writer(folder: Path, every: int = 1, begin: Any = 0) -> Tracker:
     return Tracker([TensorBoardLog(folder, getattr(begin, "steps", begin))], every, begin)
@@ -55,7 +57,7 @@ def test_curves_and_a_distribution_of_a_deep_agent(tmp_path: Path) -> None:
         agent.learn(300, callback=events)
         events.write(agent)
     found = read(tmp_path)
-    scalars = {"average_reward", "reward_rate", "episode_return", "loss", "epsilon", "steps_per_second"}
+    scalars = {"average_reward", "reward_rate", "episode_return", "loss", "epsilon", "steps_per_second", *EARNED}
     assert set(found.Tags()["scalars"]) == scalars
     assert found.Tags()["histograms"] == ["reward_quantiles"]
     assert steps(found, "average_reward")[-1] == 300
@@ -76,7 +78,7 @@ def test_tensorboard_itself_makes_distributions_of_them(tmp_path: Path) -> None:
         events.write(agent)
     found = EventAccumulator(str(tmp_path))
     found.Reload()
-    assert found.PluginTagToContent("scalars").keys() == {"average_reward"}
+    assert found.PluginTagToContent("scalars").keys() == {"average_reward", *EARNED}
     assert found.PluginTagToContent("histograms").keys() == {"reward_quantiles"}
     buckets = make_ndarray(found.Tensors("reward_quantiles")[0].tensor_proto)  # left, right, how many
     assert buckets[:, 2].sum() == 4

@@ -198,8 +198,8 @@ def test_average_and_quantiles_of_the_reward(kind, rule):
     assert agent.average_reward == pytest.approx(agent.reward_quantiles.mean(), abs=1e-12)
     agent.reward_quantiles[:] = 99  # a copy
     assert agent.average_reward < 1
-    assert f"{type(agent).__name__}(rule={rule!r}, average reward" in repr(agent)
-    assert "after 200 steps" in repr(agent)
+    assert f"{type(agent).__name__}(rule={rule!r}, earned {agent.reward_distribution.mean:.4g} ± " in repr(agent)
+    assert f"(95 %) per step, R̄ {agent.average_reward:.4g} after 200 steps" in repr(agent)
 
 
 def test_average_counts_the_offset():
@@ -234,7 +234,7 @@ def test_differential_has_the_distribution_of_what_it_earned(kind):
     with pytest.raises(ValueError, match="recorded no reward yet"):
         _ = agent.reward_distribution
     distribution = agent.learn(100).reward_distribution
-    assert distribution.num_samples == 36  # epochs end at step 64: 36 steps since then, 32 in the epoch before
+    assert distribution.num_samples in (50, 26)  # 50 blocks of 2: the later half, or the later half of these
     assert distribution.mean == pytest.approx(agent.reward_distribution.mean, abs=1e-12)
 
 

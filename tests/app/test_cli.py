@@ -295,7 +295,8 @@ def test_train_evaluate_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[
     done = command(*words, "--steps", "60000")
     assert done.returncode == 0, done.stderr
     assert "exact" in done.stdout
-    assert "0.95-quantile" in done.stdout
+    assert "95 % quantile" in done.stdout
+    assert "mean of the worst 1 %" in done.stdout
     for name in ("agent.safetensors", "metrics.parquet", "run.json", "quantiles.png", "reward_rate.png"):
         assert str(folder / name) in done.stdout
         assert (folder / name).stat().st_size > 0
@@ -328,10 +329,12 @@ def test_train_evaluate_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[
     expected = perstep.load(folder / "agent.safetensors").evaluate(3000, deterministic=True, seed=1)
     assert numbers["average_reward"] == expected.average_reward
     assert numbers["quantiles"]["0.5"] == expected.reward_distribution.quantile(0.5)
-    assert numbers["cvar"]["0.25"] == expected.reward_distribution.cvar(0.25)
+    assert numbers["cvar"]["0.1"] == expected.reward_distribution.cvar(0.1)
     assert (numbers["steps"], numbers["steps_learnt"], numbers["episode_returns"]) == (3000, 70000, {"count": 0})
     assert main(["evaluate", str(folder / "agent.safetensors"), "--steps", "100"]) == 0
-    assert "CVaR" in capsys.readouterr().out
+    assert "mean of the worst 10 %" in capsys.readouterr().out
+    assert main(["evaluate", str(folder), "--steps", "10"]) == 0
+    assert "10 steps are too few for a standard error" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -376,11 +379,11 @@ def test_unlearnable_policy_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     from perstep.app.run_view import RunStatus, learnt_table
 
-    moment = RunStatus(10, 0.5, 0.4, 5, np.array([0.1, 0.9]))
+    moment = RunStatus(10, 0.5, learned=perstep.Distribution.from_quantiles([0.1, 0.9]))
     Console().print(learnt_table(moment, {"unknown": "the chain has two closed classes."}))
     out = capsys.readouterr().out
     assert "No exact answer: the chain has two closed classes." in out
-    assert "0.75-quantile" in out
+    assert "75 % quantile" in out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -161,6 +161,19 @@ def test_nothing_is_learnt_while_all_rewards_are_equal_and_nothing_ends():
     assert agent.average_reward == -1.0
 
 
+def test_the_step_fits_the_network():
+    def ratio(world, **settings):
+        return perstep.DeepQ(world, **{**SMALL, **settings})._network._ratio
+
+    assert ratio(Corridor()) == 1.0
+    assert ratio(Corridor(), hidden=(800, 800)) == 0.2
+    assert ratio("perstep/MinAtar-Breakout-v0") == 2.5
+    assert ratio("perstep/MinAtar-Breakout-v0", network_ratio=0.5) == 0.5
+    assert ratio("perstep/MinAtar-Breakout-v0", preset="paper") == 1.0
+    with pytest.raises(ValueError, match="no network_ratio 'large'"):
+        ratio(Corridor(), network_ratio="large")
+
+
 def test_inputs_are_standardized():
     points = np.random.default_rng(0).normal((5.0, -300.0, 7.0), (2.0, 50.0, 0.0), (500, 3)).astype(np.float32)
     scale = InputScale(3)

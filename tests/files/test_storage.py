@@ -618,3 +618,15 @@ def test_a_world_that_does_not_fit(tmp_path):
         perstep.load(path, env="FrozenLak-v1")
     with pytest.raises(BadFile, match=r"16 states and 4 actions, but the world that was given has 500 states and 6"):
         perstep.load(path, env="Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileExistsError, match="is a device, a pipe or a socket"), published(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(ValueError, match="holds a NUL character"), published(f"{tmp_path}/a\0b"):
+        pass
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        read(f"{tmp_path}/a\0b")

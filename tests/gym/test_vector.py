@@ -208,6 +208,21 @@ def test_after_an_error_in_the_middle_of_a_step_it_goes_on_from_a_reset(mode):
         assert (batch.next_observation[~same, 2] == 0).all()
 
 
+@pytest.mark.parametrize("error", [EOFError, BrokenPipeError, ConnectionResetError])
+def test_a_part_that_dies_is_said(error):
+    """What AsyncVectorEnv raises when the process of an environment was killed."""
+    env = vector(AutoresetMode.NEXT_STEP, 2)
+    agent = perstep.DeepQ(env, replay_capacity=100, hidden=(4,), batch_size=4, learning_starts=4).learn(10)
+
+    def dies(actions):
+        raise error
+
+    env.step = dies
+    with pytest.raises(RuntimeError, match="The process of one of the 2 environments ended at step"):
+        agent.learn(10)
+    assert agent.steps == 10
+
+
 def test_an_evaluation_has_the_agent_s_seed_and_leaves_learning_its_own():
     def agent():
         env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")

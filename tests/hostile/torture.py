@@ -31,6 +31,11 @@ from perstep.files import storage
 SHARE = 0.3  # of the time of a whole run: a kill comes after this share of it at the latest
 RAY_STEPS = 15_000  # of a run on Ray: seconds, so that a machine is mostly lost inside of one
 BETWEEN_LOSSES = 4.0, 14.0  # seconds between two lost machines; a new one needs some of them to begin
+TILES = ["d2-tile-sarsa", "MountainCar-v0", "--tiles", "4", "--num-quantiles", "5"]
+NETWORK = [
+    "d2-deep-q", "perstep/InvertedPendulum-v0", "--hidden", "8", "--replay-capacity", "1000", "--num-quantiles", "5",
+    "--threads", "1", "--device", "cpu",
+]  # fmt: skip
 SOUND = "nothing lost, nothing done twice, same bits"
 
 STUDY = """algorithm: [d2-q, d3-q]
@@ -274,6 +279,8 @@ def main() -> int:
             kills,
             rng,
         ),
+        lambda folder, kills: torture_training(nursery, folder, TILES, 400_000, kills, rng),
+        lambda folder, kills: torture_training(nursery, folder, NETWORK, 4_000, kills, rng),
     ]
     while total < flags.kills and time.monotonic() - begin < flags.seconds:
         with tempfile.TemporaryDirectory() as folder:

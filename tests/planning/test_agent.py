@@ -239,15 +239,16 @@ def test_the_exact_side_works_on_the_world_as_learnt():
     assert found.average_reward == pytest.approx(agent.average_reward, abs=1e-6)
     assert found.forecast(1_000).mean == pytest.approx(1_000 * agent.average_reward, rel=0.05)
     assert len(perstep.Planner(red_pill_blue_pill()).learn(50).mdp.frontier().risk_levels) > 0
-    assert agent.reward_distribution.mean == pytest.approx(agent.average_reward, abs=1e-9)
-    assert "as learnt in 3,000 steps" in repr(agent.reward_distribution)
+    assert agent.learned_distribution.mean == pytest.approx(agent.average_reward, abs=1e-9)
+    assert "as learnt in 3,000 steps" in repr(agent.learned_distribution)
+    assert repr(agent.reward_distribution).startswith("Distribution(counted over the last ")
 
 
 @pytest.mark.parametrize("steps", [1, 2, 20, 2_000])
 @pytest.mark.parametrize("name", ["finite", "noisy", "gymnasium", "risk"])
 def test_every_answer_has_words_early_and_late(name, steps, tmp_path):
     agent = planner(name).learn(steps)
-    assert "Planner(average reward" in repr(agent)
+    assert "Planner(earned " in repr(agent)
     assert "Planner" in agent.card()
     assert str(agent.forecast(10))
     assert str(agent.forecast(1_000))
@@ -281,6 +282,7 @@ def test_before_the_first_step(name):
     answers = [
         lambda: agent.mdp, lambda: agent.forecast(10), agent.frame, agent.average_reward_interval,
         lambda: agent.action_values(0), lambda: agent.all_action_values, lambda: agent.reward_distribution,
+        lambda: agent.learned_distribution,
     ]  # fmt: skip
     for answer in answers:
         with pytest.raises(ValueError, match=r"Call learn first\."):

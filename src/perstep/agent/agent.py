@@ -23,6 +23,7 @@ from perstep.agent.arrays import check_masses, fill, finite_numbers, put
 from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agent.card import card
 from perstep.agent.checks import Finding, FindingWarning, findings
+from perstep.agent.earned import headline
 from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
 from perstep.agent.family import Family
 from perstep.agent.life import LONGEST, Life
@@ -290,12 +291,7 @@ class Agent(Family):
                     chunk = int(min(max(speed * PULSE, 1), 10 * chunk))
                 if not call(callbacks, self, before):
                     return self
-                bar.update(num_steps - (end - self.steps), self._headline)
-
-    @property
-    def _headline(self) -> str:
-        """What the progress bar says."""
-        return f"average reward {self.average_reward:.4g}"
+                bar.update(num_steps - (end - self.steps), lambda: headline(self, 4))
 
     @property
     def average_reward(self) -> float:
@@ -314,12 +310,13 @@ class Agent(Family):
 
     @property
     def reward_distribution(self) -> Distribution:
-        """The distribution of the reward per step, as it was counted over the recent steps, random actions included; with its
-        number of steps and its standard errors.
+        """The distribution of the reward per step of the current policy: the rewards since the policy last changed, as they were
+        counted in what the agent did, random actions included; with its number of steps and its standard errors.
 
-        It rests on the last third to two thirds of the steps, with preset="changing" on the last 100,000 to 200,000 at most. Up to
-        1024 distinct rewards are counted exactly. Of more, the tails are the finest. What the rule itself has learnt is
-        `reward_quantiles` and `learned_distribution`. Before the first step there is none: a ValueError says so.
+        It rests on the last half of the steps or less, down to a sixteenth where the later rewards differ from the earlier ones by
+        more than chance; with preset="changing" on about the last 130,000 steps at most. A change that is too small to be seen is
+        part of the standard errors. Up to 1024 distinct rewards are counted exactly; of more, the tails are the finest. What the
+        agent itself has learnt is `learned_distribution`. Before the first step there is none: a ValueError says so.
         """
         if (counted := self._life.reward_distribution) is not None:
             return counted
@@ -338,6 +335,11 @@ class Agent(Family):
         if self.config.rule_row.has_reward_masses:
             return Distribution(self._rewards.masses, atoms_of_masses(self._rewards.masses, self._rewards.grid))
         return Distribution.from_quantiles(self._rewards.theta)
+
+    @property
+    def _learns_distribution(self) -> bool:
+        """Whether it learns a distribution of the reward per step, and not the average alone."""
+        return bool(self.config.rule_row.has_reward_quantiles)
 
     @property
     def history(self) -> History:
@@ -404,7 +406,9 @@ class Agent(Family):
         picker = make_generator(*map(int, generator), 3)
         found = self._follow(generator, picker, num_steps, deterministic, room)
         if found is not None:
-            return dataclasses.replace(found, risk_level=self.config.risk_level)
+            return dataclasses.replace(
+                found, risk_level=self.config.risk_level, while_learning=self._life.reward_distribution
+            )
         choose = self._chooser(generator, deterministic)
         rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
         return Evaluation(
@@ -414,6 +418,7 @@ class Agent(Family):
             num_steps,
             self.config.risk_level,
             rewards,
+            self._life.reward_distribution,
         )
 
     def forecast(self, num_steps: int, observation: Any = None) -> Forecast:
@@ -511,7 +516,8 @@ class Agent(Family):
         self._ends.known[:] = known if self._ends.is_found else [*self._ends.known[:NUMBER], known[NUMBER]]
 
     def __repr__(self) -> str:
-        learnt = f"average reward {self.average_reward:.4g} after {self.steps:,} steps"
+        own = f", R̄ {self.average_reward:.4g}" if self._life.reward_distribution is not None else ""
+        learnt = f"{headline(self, 4)}{own} after {self.steps:,} steps"
         where = f", in compiled {self.compiled_world}" if self.compiled_world is not None and self.mdp is None else ""
         wrong = self.check()
         reported = f", findings: {', '.join(finding.name for finding in wrong)} (see check())" if wrong else ""

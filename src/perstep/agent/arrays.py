@@ -122,27 +122,45 @@ def check_masses(rewards: RewardEstimate) -> None:
         )
 
 
+def fill_sketch(tables: sketch.Sketch, saved: Arrays) -> None:
+    """Fill an empty sketch from a file."""
+    longest = int(tables.cursor[sketch.LONGEST])
+    put("sketch.cursor", tables.cursor, saved)
+    tables.cursor[sketch.LONGEST] = longest  # the settings decide
+    sizes = tables.cursor[sketch.SIZES :]
+    within("sketch.cursor", sizes, sketch.ENTRIES + 1)
+    within("sketch.cursor", tables.cursor[sketch.WAIT : sketch.WAIT + 1], sketch.WAITING)
+    values, counts, waiting = (
+        np.zeros(size, kind)
+        for size, kind in ((sizes.sum(), float), (sizes.sum(), np.int64), (tables.cursor[sketch.WAIT], float))
+    )
+    for name, array in (("values", values), ("counts", counts), ("waiting", waiting)):
+        put(f"sketch.{name}", array, saved)
+    sketch.put_back(tables, values, counts)
+    tables.waiting[: waiting.size] = waiting
+    check_sketch(tables)
+
+
 def check_sketch(tables: sketch.Sketch) -> None:
     """Refuse a sketch from a file whose numbers compiled code would use as indices out of range, or search for ever."""
     if not tables.cursor.size:
         return
-    current, first, second, waiting, stop, full, end, left, _ = map(int, tables.cursor)
-    sizes = (first, second)
+    length, filled, taken, waiting, stop, _ = map(int, tables.cursor[: sketch.SIZES])
+    sizes = tables.cursor[sketch.SIZES :]
     if not (
-        current in (0, 1)
-        and full in (0, 1)
-        and all(0 <= size <= sketch.ENTRIES for size in sizes)
-        and 0 <= waiting < stop <= sketch.WAITING
-        and stop <= left <= end <= sketch.UNBOUNDED
+        1 <= length <= sketch.UNBOUNDED
+        and 0 <= filled < sketch.BLOCKS
+        and 0 <= taken < length
+        and 0 <= waiting < stop == min(sketch.WAITING, length - taken)
+        and (0 <= sizes).all()
+        and (sizes <= sketch.ENTRIES).all()
     ):
         raise BadFile(f"The file's sketch of the rewards has an impossible cursor: {tables.cursor.tolist()}.")
     finite_numbers("sketch of the rewards", sketch.waiting_rewards(tables))
-    for table in (0, 1):
-        values, counts = sketch.entries(tables, table)
+    for block in range(sketch.BLOCKS):
+        entries = sketch.table(tables, block)
+        values, counts = tables.values[entries], tables.counts[entries]
         finite_numbers("sketch of the rewards", values)
-        if (
-            (np.diff(values) <= 0.0).any()
-            or (counts < 1).any()
-            or float(counts.sum(dtype=np.float64)) > sketch.UNBOUNDED
-        ):
+        steps = taken if block == filled else length if filled // 2 <= block < filled else 0
+        if (np.diff(values) <= 0.0).any() or (counts < 1).any() or int(counts.astype(object).sum()) != steps:
             raise BadFile("The file's sketch of the rewards is not in order, or has impossible counts.")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import sys
-import warnings
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from perstep.agent.citations import cite
+from perstep.agent.earned import headline, rows, sentences, with_interval
 from perstep.agent.objective import objective_sentence
-from perstep.distributions.distribution import Distribution, ThinTail
 from perstep.gym.opening import describe
 from perstep.rules.lattice import ALGORITHMS, Algorithm
 
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-WORST = 0.1  # the share of the worst steps
-NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
+SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", **{mark: f"\\{mark}" for mark in "\\`*[]|#!~$"}})
 
 
 def card(agent: Any, path: str = "agent.safetensors") -> str:
@@ -29,9 +25,10 @@ def card(agent: Any, path: str = "agent.safetensors") -> str:
     _, world = describe(agent._opened, agent._world, agent._described_spaces())
     given = "" if world["kind"] == "mdp" or "kwargs" in world else ", env=your_world"
     parts = [
-        f"# {name} in {agent._world_name}",
+        f"# {name} in {_plain(agent._world_name)}",
         f"A `perstep.{type(agent).__name__}`{rule}{source}, after {agent.steps:,} steps of learning. "
-        f"World: {agent._world_name}. Preset: `{agent.config.preset}`.",
+        f"World: {f'`{_plain(agent._opened.id)}`, ' if agent._opened.id else ''}{_plain(agent._world_name)}. "
+        f"Preset: `{agent.config.preset}`.",
         *([sentence] if agent.ends and (sentence := objective_sentence(agent)) else []),
         _settings(agent),
         "## What it earned",
@@ -67,8 +64,18 @@ def _settings(agent: Any) -> str:
     if not other:
         return "All settings are those of the preset."
     return "\n".join(
-        ["| setting | value |", "|---|---|", *(f"| `{name}` | `{value}` |" for name, value in other.items())]
+        ["| setting | value |", "|---|---|", *(f"| `{name}` | `{_code(value)}` |" for name, value in other.items())]
     )
+
+
+def _plain(text: str) -> str:
+    """A text of the user in one line of Markdown, as the characters that it has: no heading, link, picture or HTML of its own."""
+    return " ".join(str(text).split()).translate(SPECIAL)
+
+
+def _code(value: Any) -> str:
+    """A value between backticks in a table."""
+    return " ".join(str(value).split()).replace("`", "'").replace("|", r"\|")
 
 
 def _earned(agent: Any) -> list[str]:
@@ -77,25 +84,14 @@ def _earned(agent: Any) -> list[str]:
     found = agent._life.reward_distribution
     if found is None:
         return [f"Its estimate of the average reward is {agent.average_reward:.5g}. Its rewards were not counted."]
-    lines = [
-        f"{_with_interval(found)} per step over its last {found.num_samples:,} steps, {agent.history.lifetime_reward:.5g} over its "
-        f"whole life. Its estimate of the average reward is {agent.average_reward:.5g}."
+    life = f"over its whole life of {agent.steps:,} steps it earned {agent.history.lifetime_reward:.5g} per step"
+    own = f"Its own estimate of the average is {agent.average_reward:.5g}."
+    table = "\n".join(f"| {row.name} | {with_interval(row.value, row.error)} |" for row in rows(found))
+    return [
+        f"In its last {found.num_samples:,} steps it {headline(agent)}; {life}. {own}",
+        f"| reward per step | with 95 % intervals |\n|---|---|\n{table}",
+        *sentences(agent),
     ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ThinTail)
-        quantiles, worst = found.quantile(LEVELS), found.cvar(WORST)
-    head = "".join(f" {100 * level:g} % |" for level in LEVELS)
-    body = "".join(f" {value:.5g} |" for value in quantiles)
-    lines.append(f"| quantile of the reward per step |{head} mean of the worst {100 * WORST:g} % |")
-    lines[-1] += "\n|---|" + "---|" * (len(LEVELS) + 1) + f"\n| |{body} {worst:.5g} |"
-    return lines
-
-
-def _with_interval(found: Distribution) -> str:
-    error = found.mean_error if found.num_samples is not None else math.nan
-    if not math.isfinite(error):
-        return f"{found.mean:.5g}"
-    return f"{found.mean:.5g} ± {NORMAL_95 * error:.2g} (95 %)"
 
 
 def _versions() -> str:

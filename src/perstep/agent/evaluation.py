@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.agent.earned import with_interval
 from perstep.distributions.block_sums import FEWEST, block_sums_of, expected_sum, sums_of
-from perstep.distributions.distribution import Distribution
+from perstep.distributions.distribution import Batches, Distribution
 from perstep.distributions.forecast import Forecast
-from perstep.distributions.history import effective_number
 from perstep.inputs.checks import count
 
 Floats = NDArray[np.float64]
 
+ERRORS = 2.0  # standard errors that a difference must exceed to be told
+BATCHES = 32  # from whose means the standard errors come
 SEEN_STEPS = 100  # longer sums are taken as normal
 SEEN_SUMS = 10_000  # of a forecast, at most
 
@@ -36,6 +39,19 @@ class Evaluation:
     rewards: Floats | None = field(default=None, repr=False, compare=False)
     """All rewards in their order; None if not all were kept."""
 
+    while_learning: Distribution | None = field(default=None, repr=False, compare=False)
+    """What the agent earned recently while it learnt; None if nothing was counted."""
+
+    @property
+    def price_of_learning(self) -> float:
+        """By how much more per step this policy earned than the agent did recently while it learnt, with its random actions; 0
+        where the difference is within twice its standard error, or where that is not known."""
+        if self.while_learning is None:
+            return 0.0
+        more = self.average_reward - self.while_learning.mean
+        error = math.hypot(self.average_reward_error, self.while_learning.mean_error)
+        return more if more > ERRORS * error else 0.0
+
     @property
     def risk_adjusted_reward(self) -> float:
         """What the agent maximises: the mean reward, or with a risk_level below 1 the mean of the worst share of the rewards."""
@@ -43,13 +59,16 @@ class Evaluation:
 
     @property
     def average_reward_error(self) -> float:
-        """The standard error of the average reward; rewards that follow each other are not independent, and count as fewer."""
+        """The standard error of the average reward, from batches of consecutive rewards; NaN if there are too few for one."""
         return self.reward_distribution.mean_error
 
     def __str__(self) -> str:
         episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
         error = self.average_reward_error
-        return f"{self.average_reward:.5g} ± {error:.2g} per step over {self.num_steps:,} steps{episodes}"
+        known = "95 %" if math.isfinite(error) else "too few for a standard error"
+        price = self.price_of_learning
+        paid = f"; while learning it earned {price:.2g} less per step" if price > 0.0 else ""
+        return f"{with_interval(self.average_reward, error)} per step over {self.num_steps:,} steps ({known}){episodes}{paid}"
 
     def forecast(self, num_steps: int) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation.
@@ -76,9 +95,10 @@ class Evaluation:
 
 
 def distribution_in_order(rewards: Floats) -> Distribution:
-    """The distribution of the rewards of a run, which are correlated, in their order."""
-    effective = effective_number(rewards.size, float(rewards.var()), rewards, 1)
-    return Distribution.from_samples(rewards, effective)
+    """The distribution of the rewards of a run in their order."""
+    size = rewards.size
+    batch = np.arange(size) * min(BATCHES, math.isqrt(size)) // size
+    return Distribution.from_batches(Batches(rewards, np.ones(size, np.int64), batch))
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perstep.agent.arrays import check_cursor, check_sketch, fill, flatten
+from perstep.agent.arrays import check_cursor, check_sketch, fill, fill_sketch, flatten
 from perstep.agent.checks import Trace
 from perstep.agent.evaluation import Snapshot
 from perstep.distributions.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
 from perstep.distributions.distribution import Distribution
 from perstep.distributions.forecast import Forecast
-from perstep.distributions.history import effective_steps, new_record
-from perstep.distributions.sketch import LONGEST as LONGEST_EPOCH
-from perstep.distributions.sketch import UNBOUNDED, Sketch, atoms, index, kept, new_sketch, no_sketch
+from perstep.distributions.history import new_record
+from perstep.distributions.recent import recent_distribution
+from perstep.distributions.sketch import BLOCKS, UNBOUNDED, Sketch, kept, new_sketch, no_sketch
 from perstep.files import storage
 from perstep.inputs.checks import count
 from perstep.numerics.scale import LONGEST_MEMORY
@@ -35,6 +35,7 @@ class Life:
         self.snapshots: list[Snapshot] = []
         self.trace = Trace()
         self.record = new_record(theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums())
+        self._read: tuple[tuple[int, ...], Distribution | None] | None = None  # what was read last, and when
 
     def record_every(self, window: int, rows: int, sketch: bool) -> None:
         """Begin a record with windows of exactly `window` steps, in `rows` rows; without a sketch of the rewards if so told."""
@@ -45,29 +46,22 @@ class Life:
             )
         if self.steps:
             raise ValueError(f"The history began {self.steps:,} steps ago. Call record_every before the first learn.")
-        counted = self._new_sketch() if sketch else no_sketch()
+        counted, self._read = self._new_sketch() if sketch else no_sketch(), None
         self.record = new_record(self.theta_size, window, rows, counted, self._new_block_sums())
 
     @property
     def recent_reward(self) -> float:
         """The mean of the recent rewards; NaN before the first step."""
-        values, counts = atoms(self.record.sketch)
-        return float(values @ (counts / counts.sum())) if counts.size else math.nan
+        found = self.reward_distribution
+        return math.nan if found is None else found.mean
 
     @property
     def reward_distribution(self) -> Distribution | None:
         """The recent rewards as they were counted; None if none were."""
-        values, counts = atoms(self.record.sketch)
-        if not counts.size:
-            return None
-        num_steps, weights = int(counts.sum()), counts / counts.sum()
-        variance = float(weights @ (values - weights @ values) ** 2)
-        return Distribution.from_counts(
-            values,
-            counts,
-            effective_steps(self.record, num_steps, variance),
-            source=f"counted over the last {num_steps:,} steps",
-        )
+        now = tuple(map(int, self.record.cursor))
+        if self._read is None or self._read[0] != now:
+            self._read = now, recent_distribution(self.record.sketch)
+        return self._read[1]
 
     def forecast(self, num_steps: int) -> Forecast:
         """The distribution of the sum of the next rewards, from the sums of those before."""
@@ -94,12 +88,9 @@ class Life:
     def restore(self, arrays: storage.Arrays, steps: Any) -> None:
         """Become the life that was saved."""
         sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()
-        longest = sketch.cursor[LONGEST_EPOCH:].copy()
-        fill("sketch", kept(sketch), arrays)
-        sketch.cursor[LONGEST_EPOCH:] = longest  # the settings decide
-        check_sketch(sketch)
         if sketch.cursor.size:
-            index(sketch.cursor, sketch.values, sketch.words)
+            fill_sketch(sketch, arrays)
+        self._read = None
         rows = len(arrays["record.reward_rate"])
         self.record = new_record(self.theta_size, rows=rows, sketch=sketch, block_sums=self._new_block_sums())
         fill("record", self.record, arrays)
@@ -113,7 +104,7 @@ class Life:
         return self.record.block_sums.levels.size > 0
 
     def _new_sketch(self) -> Sketch:
-        return new_sketch(LONGEST_MEMORY if self.changing else UNBOUNDED)
+        return new_sketch(4 * LONGEST_MEMORY // BLOCKS if self.changing else UNBOUNDED)
 
     def _new_block_sums(self) -> BlockSums:
         return new_block_sums(changing=self.changing) if self.forecasts else no_block_sums()

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple, Protocol, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.agent.earned import rows
 from perstep.agent.evaluation import Evaluation
+from perstep.distributions.distribution import NORMAL_95, TAILS
 from perstep.distributions.history import EPISODES, RETURNS, REWARDS
 from perstep.files.storage import writing
 
@@ -188,7 +190,8 @@ class Tracker:
     def write(self, agent: Any) -> None:
         """Write an entry at the agent's step, about the steps since the last entry."""
         now = totals(agent)
-        self._add(agent.steps, {"average_reward": agent.average_reward, **learning(agent), **since(self._last, now)})
+        numbers = {"average_reward": agent.average_reward, **earned(agent), **learning(agent), **since(self._last, now)}
+        self._add(agent.steps, numbers)
         if agent.config.rule_row.has_reward_quantiles and np.isfinite(agent.reward_quantiles).all():
             for log in self._logs:
                 log.distribution(agent.steps, "reward_quantiles", agent.reward_quantiles)
@@ -277,6 +280,18 @@ def since(last: Totals | None, now: Totals) -> dict[str, float]:
     if now.episodes > last.episodes:
         numbers["episode_return"] = (now.returns - last.returns) / (now.episodes - last.episodes)
     return numbers
+
+
+def earned(agent: Any) -> dict[str, float]:
+    """What the agent earns now: the mean with the half width of its 95 % interval, and the means of the worst steps."""
+    found = agent._life.reward_distribution
+    if found is None:
+        return {}
+    mean, *others = rows(found)
+    numbers = {"earned/mean": mean.value, "earned/mean_95": NORMAL_95 * mean.error}
+    for row, share in zip(others[-len(TAILS) :], TAILS, strict=True):
+        numbers[f"earned/worst_{100 * share:g}_percent"] = row.value
+    return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
 
 def learning(agent: Any) -> dict[str, float]:

@@ -286,6 +286,7 @@ def evaluate(words: list[str]) -> int:
     from perstep.app.flag_parsing import parsed
     from perstep.app.training.flags import pairs
     from perstep.app.training.summary import needs_its_world
+    from perstep.distributions.distribution import TAILS
     from perstep.gym.opening import Absent
 
     flags = parsed(EvaluateFlags, "perstep evaluate", words, also=("gif", "gif_steps"))
@@ -301,9 +302,9 @@ def evaluate(words: list[str]) -> int:
 
         record_video(agent, flags.video, flags.video_steps, deterministic=flags.deterministic, seed=flags.seed)
     earned = agent.evaluate(flags.steps, flags.deterministic, flags.seed)
-    tails = {*run_view.TAILS, agent.config.risk_level} - {1.0}
+    tails = {*TAILS, agent.config.risk_level} - {1.0}
     numbers = run_view.evaluation_numbers(
-        earned.average_reward, earned.reward_distribution, earned.episode_returns, sorted(tails)
+        earned.average_reward, earned.reward_distribution, earned.episode_returns, sorted(tails, reverse=True)
     )
     if flags.json:
         about = {"agent": type(agent).__name__, "rule": agent.config.rule, "steps_learnt": agent.steps}

@@ -1,4 +1,7 @@
-"""What the command line shows of a run: while it learns, progress and a histogram of the reward; at the end, tables."""
+"""What the command line shows of a run: while it learns, progress and a histogram of the rewards; at the end, tables.
+
+The numbers are those of every other screen (agent/earned.py).
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from perstep.agent.earned import rows, with_interval
 from perstep.display.progress import duration, si
-from perstep.distributions.distribution import ThinTail
+from perstep.distributions.distribution import SHOWN as LEVELS
+from perstep.distributions.distribution import TAILS, ThinTail
 from perstep.numerics.quantiles import levels
 
 if TYPE_CHECKING:
@@ -32,9 +37,7 @@ HISTOGRAM_WIDTH, HISTOGRAM_HEIGHT = 60, 3  # characters
 REDRAW = 0.12  # seconds between two updates of the panel
 FIRST_LINE, LINE_EVERY = 5.0, 30.0  # seconds before the first line, and between two lines, without a terminal
 SPEED_WINDOW = 30.0  # seconds over which the speed is measured
-LINE_LEVELS = (0.05, 0.5, 0.95)  # of the quantiles in a line
-SHOWN_QUANTILES = 11  # rows of the table at the end, at most
-LEVELS, TAILS = (0.05, 0.25, 0.5, 0.75, 0.95), (0.05, 0.25)  # of the quantiles and of the CVaR of an evaluation
+PICTURED = 200  # quantiles in the histogram
 
 
 class RunStatus(NamedTuple):
@@ -42,13 +45,11 @@ class RunStatus(NamedTuple):
 
     step: int
     average_reward: float
-    """R̄, the estimate."""
-    reward_rate: float
-    """Mean reward over the last window; NaN before the first window is full."""
-    window: int
-    """Number of steps in that window."""
-    quantiles: Floats
-    """θ, (m,); m = 1 for `differential`."""
+    """R̄, the learner's own estimate."""
+    earned: Distribution | None = None
+    """The recent rewards, as they were counted; None before the first step."""
+    learned: Distribution | None = None
+    """The distribution that the agent itself has learnt; None where it learns the average alone."""
     episode_return: float = math.nan
     """Mean return of the last episodes; NaN if no episode has ended."""
     episodes: int = 0
@@ -57,8 +58,8 @@ class RunStatus(NamedTuple):
     """ε of an agent whose exploration decays; NaN for others."""
     loss: float = math.nan
     """Loss of the last minibatch of a deep agent; NaN for others."""
-    earned_reward: float = math.nan
-    """Mean of the recent rewards; NaN before the first step."""
+    sentences: tuple[str, ...] = ()
+    """What has to be said where two of the numbers seem to contradict each other."""
     findings: tuple[str, ...] = ()
     """What is probably wrong, in sentences."""
 
@@ -140,14 +141,13 @@ class LineView(RunView):
         parts = [
             f"{status.step:,} of {self.total:,} steps ({status.step / self.total:.0%})",
             f"{si(self._speed(status))} steps/s, {self._time_left(status)} left",
-            f"reward rate {_number(status.reward_rate)}",
-            f"average reward {_number(status.average_reward)}",
+            f"earned {_mean(status)}",
         ]
+        if status.earned is not None:
+            wanted = [row for row in rows(status.earned) if row.name != "mean"]
+            parts += [f"{row.name} {row.value:.4g}" for row in (wanted[0], wanted[2], wanted[4], wanted[5])]
         if status.episodes:
             parts.append(f"episode return {status.episode_return:.5g}")
-        if status.quantiles.size > 1:
-            numbers = zip(LINE_LEVELS, np.quantile(status.quantiles, LINE_LEVELS), strict=True)
-            parts.append("reward quantiles " + " ".join(f"{level:.0%}: {number:.4g}" for level, number in numbers))
         print(f"perstep: {', '.join(parts)}", file=sys.stderr, flush=True)
 
 
@@ -187,24 +187,22 @@ class PanelView(RunView):
         numbers = Table.grid(padding=(0, 3))
         for _ in range(4):
             numbers.add_column(no_wrap=True)
-        window = f" over {si(status.window)} steps" if status.window else ""
         numbers.add_row(
-            "[dim]step[/]", f"{status.step:,} of {self.total:,}",
-            "[dim]reward rate[/]", _number(status.reward_rate) + f"[dim]{window}[/]",
+            "[dim]step[/]", f"{status.step:,} of {self.total:,}", "[dim]earned per step[/]", _mean(status),
         )  # fmt: skip
         numbers.add_row(
             "[dim]speed[/]", f"{si(self._speed(status))} steps/s, {self._time_left(status)} left",
-            "[dim]average reward[/]", _number(status.average_reward),
+            "[dim]mean of the worst 10 %[/]", _row(status, "worst 10 %"),
         )  # fmt: skip
         if row := _exploration_and_episodes(status):
             numbers.add_row(*row)
-        numbers.add_row("", "", "[dim]recent reward[/]", _number(status.earned_reward))
         bar = Padding(
             ProgressBar(total=self.total, completed=status.step), 0
         )  # with padding, the bar ends with a line break
         parts: list[RenderableType] = [bar, numbers]
-        if status.quantiles.size > 1:
-            parts += ["", "[dim]learnt distribution of the reward per step[/]", *_coloured_histogram(status)]
+        if status.earned is not None:
+            counted = f"[dim]rewards of the last {si(status.earned.num_samples or 0)} steps, ▲ their mean[/]"
+            parts += ["", counted, *_coloured_histogram(status.earned)]
         parts += [Text(f"\n{finding}", style="yellow") for finding in status.findings[:1]]
         return Panel(Group(*parts), title=self.title, title_align="left", border_style="dim", width=92)
 
@@ -219,7 +217,8 @@ def run_view(title: str, total: int, *, quiet: bool) -> RunView:
 def text_histogram(
     quantiles: Floats, mark: float, width: int = HISTOGRAM_WIDTH, height: int = HISTOGRAM_HEIGHT
 ) -> list[str]:
-    """A histogram of the quantiles in block characters, and below it an axis with a triangle at `mark`.
+    """A histogram of the quantiles in block characters, and below it an axis with a triangle at `mark`, or at the end beyond which
+    it lies.
 
     Returns the lines from top to bottom. The last two are the axis and the numbers at its ends.
     """
@@ -238,8 +237,8 @@ def text_histogram(
         rows.append("".join(BLOCKS[level] * wide for level in filled))
     place = round((mark - low) / spread * (bins * wide - 1)) if math.isfinite(mark) else -1
     axis = ["─"] * (bins * wide)
-    if 0 <= place < len(axis):
-        axis[place] = "▲"
+    if math.isfinite(mark):
+        axis[min(max(place, 0), len(axis) - 1)] = "▲" if low <= mark <= high else "◀" if mark < low else "▶"
     left, right = f"{low:.4g}", f"{high:.4g}"
     return [*rows, "".join(axis), left + right.rjust(bins * wide - len(left))]
 
@@ -258,34 +257,38 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
-    """The learnt numbers beside the exact ones, with at most SHOWN_QUANTILES of the quantiles."""
+    """What was earned, beside what the agent has learnt, and beside exact answers where they are known."""
     from rich.console import Group
     from rich.text import Text
 
-    truth = exact.get("quantiles")
-    rows = [("average reward (R̄)", f"{status.average_reward:.6g}", _number(exact.get("average_reward", math.nan)))]
-    if math.isfinite(status.earned_reward):
-        rows.append(("recent reward per step", f"{status.earned_reward:.6g}", ""))
-    if math.isfinite(status.reward_rate):
-        rows.append((f"reward rate, last {si(status.window)} steps", f"{status.reward_rate:.6g}", ""))
+    truth = {"mean": exact["average_reward"], **exact.get("rows", {})} if "average_reward" in exact else {}
+    learnt = {"mean": status.average_reward}
+    if status.learned is not None:
+        learnt |= {row.name: row.value for row in rows(status.learned)[1:]}
+    counted = {} if status.earned is None else {row.name: row for row in rows(status.earned)}
+    shown = []
+    for name in dict.fromkeys([*counted, *learnt]):
+        own = with_interval(*counted[name][1:]) if name in counted else ""
+        cells = (f"{numbers[name]:.5g}" if name in numbers else "" for numbers in (learnt, truth))
+        shown.append(("reward per step" if name == "mean" else name, own, *cells))
     if status.episodes:
-        rows.append((f"episode return, last {si(status.episodes)} episodes", f"{status.episode_return:.6g}", ""))
+        shown.append((f"episode return, last {si(status.episodes)} episodes", f"{status.episode_return:.5g}", "", ""))
     if "optimal_average_reward" in exact:
-        rows.append(("best possible average reward", "", f"{exact['optimal_average_reward']:.6g}"))
-    size = status.quantiles.size
-    tau = np.asarray(levels(size))
-    shown: Any = np.unique(np.linspace(0, size - 1, min(size, SHOWN_QUANTILES)).round().astype(int)) if size > 1 else []
-    rows += [
-        (f"{tau[i]:.3g}-quantile", f"{status.quantiles[i]:.6g}", f"{truth[i]:.6g}" if truth else "") for i in shown
-    ]
-    known = "average_reward" in exact
-    made = table(["", "learnt", *(["exact"] if known else [])], [row[: 3 if known else 2] for row in rows])
-    below: list[RenderableType] = [Text(f"Finding: {finding}", style="yellow") for finding in status.findings]
+        shown.append(("best possible average reward", "", "", f"{exact['optimal_average_reward']:.5g}"))
+    headers = ["", "earned", "learnt", *(["exact"] if truth else [])]
+    made = table(headers, [row[: len(headers)] for row in shown])
+    below: list[RenderableType] = []
+    if status.earned is not None:
+        below.append(
+            f"[dim]earned: in its last {status.earned.num_samples:,} steps, with 95 % intervals; learnt: R̄ and θ[/]"
+        )
     if "unknown" in exact:
-        below.insert(0, f"[dim]No exact answer: {exact['unknown']}[/]")
-    elif known:
-        below.insert(0, f"[dim]exact: {exact['what']}[/]")
-    return Group(made, *below) if below else made
+        below.append(f"[dim]No exact answer: {exact['unknown']}[/]")
+    elif truth:
+        below.append(f"[dim]exact: {exact['what']}[/]")
+    below += [Text(sentence) for sentence in status.sentences]
+    below += [Text(f"Finding: {finding}", style="yellow") for finding in status.findings]
+    return Group(made, *below)
 
 
 def evaluation_numbers(
@@ -299,12 +302,14 @@ def evaluation_numbers(
         warnings.simplefilter("always", ThinTail)
         quantiles = {f"{level:g}": rewards.quantile(level) for level in LEVELS}
         cvar = {f"{tail:g}": rewards.cvar(tail) for tail in tails}
+    few = math.isnan(rewards.mean_error)
     numbers = {
         "average_reward": average_reward,
+        "average_reward_error": None if few else rewards.mean_error,
         "standard_deviation": rewards.std,
         "quantiles": quantiles,
         "cvar": cvar,
-        "cvar_error": {f"{tail:g}": rewards.cvar_error(tail) for tail in tails},
+        "cvar_error": {f"{tail:g}": None if few else rewards.cvar_error(tail) for tail in tails},
         "episode_returns": episodes,
     }
     return {**numbers, "thin_tails": [str(one.message) for one in caught]} if caught else numbers
@@ -312,22 +317,24 @@ def evaluation_numbers(
 
 def evaluation_table(steps: int, about: dict[str, Any]) -> Table:
     """The result of an evaluation, for people."""
-    rows = [
-        ("average reward", f"{about['average_reward']:.6g}"),
-        ("standard deviation", f"{about['standard_deviation']:.6g}"),
-    ]
-    rows += [(f"{level}-quantile", f"{value:.6g}") for level, value in about["quantiles"].items()]
-    rows += [
-        (f"mean of the worst {float(tail):.0%} (CVaR)", f"{value:.6g} ± {about['cvar_error'][tail]:.2g}")
+
+    def shown(value: float, error: float | None) -> str:
+        return with_interval(value, math.nan if error is None else error)
+
+    lines = [("mean", shown(about["average_reward"], about["average_reward_error"]))]
+    lines += [(f"{100 * float(level):g} % quantile", f"{value:.5g}") for level, value in about["quantiles"].items()]
+    lines += [
+        (f"mean of the worst {100 * float(tail):g} %", shown(value, about["cvar_error"][tail]))
         for tail, value in about["cvar"].items()
     ]
+    lines.append(("standard deviation", f"{about['standard_deviation']:.5g}"))
     episodes = about["episode_returns"]
     if episodes["count"]:
         span = f"mean {episodes['mean']:.6g}, from {episodes['min']:.6g} to {episodes['max']:.6g}"
-        rows.append((f"returns of {episodes['count']:,} episodes", span))
-    made = table([f"{steps:,} steps", "reward per step"], rows)
-    if "thin_tails" in about:
-        made.caption = about["thin_tails"][0]
+        lines.append((f"returns of {episodes['count']:,} episodes", span))
+    made = table([f"{steps:,} steps", "reward per step"], lines)
+    said = [f"{steps:,} steps are too few for a standard error."] if about["average_reward_error"] is None else []
+    made.caption = " ".join([*said, *about.get("thin_tails", [])[:1]]) or None
     return made
 
 
@@ -345,8 +352,23 @@ def _number(value: float) -> str:
     return "…" if math.isnan(value) else f"{value:.5g}"
 
 
-def _coloured_histogram(status: RunStatus) -> list[RenderableType]:
+def _mean(status: RunStatus) -> str:
+    found = status.earned
+    if found is None:
+        return "…"
+    return f"{with_interval(found.mean, found.mean_error)} over {si(found.num_samples or 0)} steps"
+
+
+def _row(status: RunStatus, name: str) -> str:
+    if status.earned is None:
+        return "…"
+    return next(with_interval(*row[1:]) for row in rows(status.earned) if name in row.name)
+
+
+def _coloured_histogram(found: Distribution) -> list[RenderableType]:
     from rich.text import Text
 
-    lines = text_histogram(status.quantiles, status.average_reward)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ThinTail)
+        lines = text_histogram(found.quantile(np.asarray(levels(PICTURED))), found.mean)
     return [Text(line, style="cyan" if i < len(lines) - 2 else "dim") for i, line in enumerate(lines)]

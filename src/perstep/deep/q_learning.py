@@ -22,6 +22,8 @@ from perstep.deep.settings import DeepQConfig
 from perstep.numerics.randomness import Generator
 from perstep.rules.transition import RewardEstimate, Steps, mean_of_last_axis
 
+LARGE_RATIO, GRID_RATIO = 0.2, 2.5  # the factor of α for large networks, and for other convolutional ones
+
 
 @final
 class DeepQLearner(NetworkLearner):
@@ -68,9 +70,10 @@ class DeepQLearner(NetworkLearner):
 
     @cached_property
     def _ratio(self) -> float:
-        sees_a_grid = not self.is_large and any(isinstance(layer, torch.nn.Conv2d) for layer in self.online.body)
-        config = self.config
-        return config.large_network_ratio if self.is_large else config.grid_network_ratio if sees_a_grid else 1.0
+        if not isinstance(self.config.network_ratio, str):
+            return self.config.network_ratio
+        sees_a_grid = any(isinstance(layer, torch.nn.Conv2d) for layer in self.online.body)
+        return LARGE_RATIO if self.is_large else GRID_RATIO if sees_a_grid else 1.0
 
     @property
     def _bad_share(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from perstep.inputs.checks import choice, count, switch
 from perstep.numerics.schedules import Decay
 from perstep.rules.presets import Presets
-from perstep.rules.settings import ApproximateConfig
+from perstep.rules.settings import AUTO, ApproximateConfig
 from perstep.rules.transition import RULES
 
 MOST_THREADS = 1024  # many more end the process
@@ -165,8 +165,7 @@ class DeepQConfig(NetworkConfig):
             "target_step_size": None,
             "target_lag": 80.0,
             "step_size": Decay(5e-4, 0.5, 5_000.0),
-            "large_network_ratio": 0.2,
-            "grid_network_ratio": 2.5,
+            "network_ratio": AUTO,
             "gradient_clip": 10.0,
             "greedy_network": "online",
             "return_steps": 3,
@@ -201,10 +200,9 @@ class DeepQConfig(NetworkConfig):
     greedy_network: Literal["rule", "online", "target"] = "rule"
     """The network that picks the best action of the bootstrap: as the listing of the rule says, the online network for all
     rules (double Q-learning), or the target network."""
-    large_network_ratio: float = 1.0
-    """The factor of α for a network of more than 500,000 weights, such as the paper's for Atari."""
-    grid_network_ratio: float = 1.0
-    """The factor of α for MinAtar's small convolutional network."""
+    network_ratio: float | Literal["auto"] = 1.0
+    """The factor of α for this network. "auto": 0.2 for more than 500,000 weights, such as the paper's for Atari, 2.5 for MinAtar's
+    small convolutional network, and 1 for others."""
     risk_discount: float = 0.99
     """γ of the heads of a risk level, whose gains are read from discounted values; see risk_heads."""
     risk_heads: int = 1
@@ -222,8 +220,10 @@ class DeepQConfig(NetworkConfig):
         if not self.rule_row.has_loss:
             having = ", ".join(repr(rule.name) for rule in RULES.values() if rule.has_loss)
             raise ValueError(f"The rule {self.rule!r} is not written for networks. The rules of DeepQ are {having}.")
-        for name in ("large_network_ratio", "grid_network_ratio"):
-            self._number(name, 0.0, above=True)
+        if isinstance(self.network_ratio, str):
+            choice("network_ratio", self.network_ratio, (AUTO,))
+        else:
+            self._number("network_ratio", 0.0, above=True)
         for name in ("epsilon", "initial_epsilon"):
             self._number(name, 0.0, 1.0)
         self._number("risk_discount", 0.0, 1.0, above=True)

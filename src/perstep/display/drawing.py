@@ -62,3 +62,8 @@ def drawn(ax: Axes | None) -> Iterator[tuple[Figure, Axes]]:
         figure, (axes,) = panels() if ax is None else (ax.get_figure(root=True), [ax])
         assert figure is not None, "axes belong to a figure"
         yield figure, axes
+
+
+def legend_below(axes: Axes) -> None:
+    """A legend under the axes, where it covers nothing."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, columnspacing=1.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,7 +26,8 @@ class Bar:
     ) -> None:
         self._total, self._what, self._show, self._unit = total, what, show, unit
         self._begin = time.monotonic()
-        self._done, self._note, self._found = 0, "", 0
+        self._done, self._found = 0, 0
+        self._note: str | Callable[[], str] = ""
         self._ended = threading.Event() if lines and show is None else None
         self._shown: Any = None
         self._task: Any = None
@@ -45,13 +47,17 @@ class Bar:
         if self._shown is not None:
             self._shown.stop()
 
-    def update(self, done: int, note: str = "", found: int = 0) -> None:
-        """Set the number of units that are done, `found` of them before this bar began: those do not count for the speed."""
+    def update(self, done: int, note: str | Callable[[], str] = "", found: int = 0) -> None:
+        """Set the number of units that are done, `found` of them before this bar began: those do not count for the speed. A note
+        that takes time is a function, called when it is shown."""
         self._done, self._note, self._found = done, note, found
         if self._shown is None and self._show is None and sys.stderr.isatty() and self._elapsed() > PATIENCE:
             self._open()
         if self._shown is not None:
             self._shown.update(self._task, completed=done, note=self._told())
+
+    def _said(self) -> str:
+        return self._note() if callable(self._note) else self._note
 
     def _print_lines(self, ended: threading.Event) -> None:
         while not ended.wait(max(LINE_EVERY, self._elapsed() / LINE_SHARE)):
@@ -60,18 +66,18 @@ class Bar:
     def line(self) -> str:
         """The progress as a line, such as "redpill: 25%, 44/175 runs, 7.2M steps/s, 1 min 31 s left"."""
         if self._total is None:
-            known = (f"{self._done:,} {self._unit}", self._note, f"after {duration(self._elapsed())}")
+            known = (f"{self._done:,} {self._unit}", self._said(), f"after {duration(self._elapsed())}")
             return f"{self._what}: {', '.join(filter(None, known))}"
         rate = self._rate()
         left = f"{duration((self._total - self._done) / rate)} left" if rate else "time left not known yet"
-        words = (f"{self._done / max(self._total, 1):.0%}", self._note, f"{si(rate)} {self._unit}/s", left)
+        words = (f"{self._done / max(self._total, 1):.0%}", self._said(), f"{si(rate)} {self._unit}/s", left)
         return f"{self._what}: {', '.join(filter(None, words))}"
 
     def _told(self) -> str:
         """What stands beside the bar."""
         if self._total is None:
-            return f"{self._done:,} {self._unit}  {self._note}"
-        return f"{si(self._rate())} {self._unit}/s  {self._note}"
+            return f"{self._done:,} {self._unit}  {self._said()}"
+        return f"{si(self._rate())} {self._unit}/s  {self._said()}"
 
     def _rate(self) -> float:
         return (self._done - self._found) / max(self._elapsed(), 1e-9)

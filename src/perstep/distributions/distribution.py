@@ -2,7 +2,9 @@
 
 One class represents learned quantiles (atoms of equal weight at θ), samples (an atom for each value) and the exact distribution of
 a known world. Each is a mixture of normal distributions that are capped from above. An atom is a normal with standard deviation 0.
-A distribution of samples knows their number. So it has standard errors, and it warns where a tail has too few samples.
+A distribution of samples knows their number. So it has standard errors, and it warns where a tail has too few samples. Samples in
+the order of time are kept in batches, from which the errors come: rewards that follow each other are alike, and a policy that is
+still changing earns something else in each batch.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,12 +35,58 @@ WEIGHT_TOLERANCE = 1e-9  # a sum of probabilities may differ from 1 by this much
 LEVEL_TOLERANCE = 1e-14  # relative: the 0.8-quantile of ten atoms is the eighth, also if 8 · 0.1 rounds below 0.8
 BLOCK = 1 << 20  # entries of a (points × components) table in memory at once
 FEW_ATOMS = 40  # up to this number of distinct rewards, each is drawn as a line of its own
+SHOWN = (0.05, 0.25, 0.5, 0.75, 0.95)  # levels of the quantiles that are shown
+TAILS = (0.1, 0.01)  # shares of the worst steps whose means are shown
+NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
+OTHERS = ("black", "C2", "C3", "C4")  # colours of distributions drawn beside one
 WORST = 0.05  # the share of the steps that is drawn as the bad ones
+FEWEST_BATCHES = 4  # below which there is no standard error
 FEWEST_IN_TAIL = 10  # independent samples in a tail, below which its mean and its quantile are not to be trusted
 
 
 class ThinTail(UserWarning):
     """A quantile or CVaR of a tail that has too few samples."""
+
+
+class Batches(NamedTuple):
+    """Samples as they were counted, batch by batch in the order of time."""
+
+    values: Floats
+    counts: NDArray[np.int64]
+    batch: NDArray[np.int64]  # the batch of each, the oldest is 0
+
+    def steps(self) -> Floats:
+        """The number of samples of each batch."""
+        return np.bincount(self.batch, self.counts).astype(np.float64)
+
+    def means(self, of_values: Floats) -> Floats:
+        """The mean over each batch of a function, given at the values."""
+        return np.asarray(np.bincount(self.batch, self.counts * of_values) / self.steps())
+
+    def sampling_variance(self, of_values: Floats) -> float:
+        """The variance of the mean over all batches, as their means differ; at least that of independent samples."""
+        means, steps = self.means(of_values), self.steps()
+        shares, total = steps / steps.sum(), float(steps.sum())
+        mean = float(shares @ means)
+        alone = float((self.counts / total) @ (of_values - mean) ** 2) / total
+        if means.size < FEWEST_BATCHES:
+            return alone
+        return max(alone, means.size / (means.size - 1.0) * float(shares**2 @ (means - mean) ** 2))
+
+    def error(self, of_values: Floats) -> float:
+        """The standard error of the mean of a function as what it is now; NaN with too few batches to tell.
+
+        To the variance of the mean comes the square by which the later half of the batches differs from the earlier half beyond
+        what that variance explains: where the mean moves by D in all, the halves differ by D/2, and so do its end and the mean.
+        """
+        means, steps = self.means(of_values), self.steps()
+        if means.size < FEWEST_BATCHES:
+            return math.nan
+        variance, half = self.sampling_variance(of_values), means.size // 2
+        earlier, later = (np.average(means[part], weights=steps[part]) for part in (slice(half), slice(half, None)))
+        share = float(steps[:half].sum() / steps.sum())
+        moved = (later - earlier) ** 2 - variance / (share * (1.0 - share))
+        return math.sqrt(variance + max(0.0, float(moved)))
 
 
 @final
@@ -63,6 +111,8 @@ class Distribution:
     """The number of independent samples that these are worth: rewards of consecutive steps are correlated. None as above."""
     source: str = ""
     """Where it comes from, in a few words."""
+    batches: Batches | None = None
+    """The samples in the order of time, if they are known in it; standard errors then come from them."""
 
     def __init__(
         self,
@@ -74,6 +124,7 @@ class Distribution:
         num_samples: int | None = None,
         effective_samples: float | None = None,
         source: str = "",
+        batches: Batches | None = None,
     ) -> None:
         effective_samples = _checked_samples(num_samples, effective_samples)
         weights, means, sds, cap = _checked(weights, means, sds, cap)
@@ -85,6 +136,7 @@ class Distribution:
         for name, number in (("cap", cap), ("num_samples", num_samples), ("effective_samples", effective_samples)):
             object.__setattr__(self, name, number)
         object.__setattr__(self, "source", source)
+        object.__setattr__(self, "batches", batches)
 
     @classmethod
     def from_quantiles(cls, theta: ArrayLike) -> Distribution:
@@ -109,6 +161,18 @@ class Distribution:
         return cls(
             counts / max(total, 1), values, num_samples=total, effective_samples=effective_samples, source=source
         )
+
+    @classmethod
+    def from_batches(cls, batches: Batches, *, source: str = "") -> Distribution:
+        """The empirical distribution of samples that were counted in the order of time."""
+        values, place = np.unique(batches.values, return_inverse=True)
+        counts = np.bincount(place, batches.counts)
+        total = int(batches.counts.sum())
+        weights = counts / max(total, 1)
+        spread = float(weights @ (values - weights @ values) ** 2) / max(total, 1)
+        variance = batches.sampling_variance(batches.values)
+        effective = min(total * spread / variance, total) if spread > 0.0 else total
+        return cls(weights, values, num_samples=total, effective_samples=effective, source=source, batches=batches)
 
     @property
     def num_components(self) -> int:
@@ -162,7 +226,9 @@ class Distribution:
 
     @property
     def mean_error(self) -> float:
-        """The standard error of the mean; 0 if the distribution is exact."""
+        """The standard error of the mean; 0 if the distribution is exact, NaN if too few samples tell it."""
+        if self.batches is not None:
+            return self.batches.error(self.batches.values)
         return 0.0 if self.effective_samples is None else self.std / math.sqrt(self.effective_samples)
 
     @overload
@@ -175,33 +241,34 @@ class Distribution:
         asked = _probabilities(p, "quantile_error", zero_allowed=True)
         if self.effective_samples is None:
             return _like(p, np.zeros_like(asked))
-        error = np.sqrt(asked * (1.0 - asked) / self.effective_samples)
+        error = self._error_of_level(self._quantiles(asked), asked)
         low, high = (
             _by_block(self._quantiles, np.clip(level, 0.0, 1.0), self._smooth[0].size)
             for level in (asked - error, asked + error)
         )
-        return _like(p, np.asarray(0.5 * (high - low)))
+        return _like(p, np.where(np.isnan(error), np.nan, 0.5 * (high - low)))
 
     @overload
     def cdf_error(self, x: float) -> float: ...
     @overload
     def cdf_error(self, x: Sequence[float] | Floats) -> Floats: ...
     def cdf_error(self, x: float | Sequence[float] | Floats) -> float | Floats:
-        """The standard error of P(X ≤ x), √(P (1 − P) / n); 0 if the distribution is exact."""
-        below = np.asarray(self.cdf(x))
-        samples = math.inf if self.effective_samples is None else self.effective_samples
-        return _like(x, np.asarray(np.sqrt(below * (1.0 - below) / samples)))
+        """The standard error of P(X ≤ x), √(P (1 − P) / n) for n independent samples; 0 if the distribution is exact."""
+        return _like(x, self._error_of_level(_numbers(x, "cdf"), np.asarray(self.cdf(x))))
 
     @overload
     def cvar_error(self, p: float) -> float: ...
     @overload
     def cvar_error(self, p: Sequence[float] | Floats) -> Floats: ...
     def cvar_error(self, p: float | Sequence[float] | Floats) -> float | Floats:
-        """The standard error of a CVaR: the standard deviation of (q − X)⁺, q the p-quantile, over p √n; 0 if the distribution is
-        exact."""
+        """The standard error of a CVaR: the standard deviation of (q − X)⁺, q the p-quantile, over p √n for n independent samples;
+        0 if the distribution is exact."""
         asked = _probabilities(p, "cvar_error", zero_allowed=False)
         if self.effective_samples is None:
             return _like(p, np.zeros_like(asked))
+        if self.batches is not None:
+            q = _by_block(self._quantiles, asked, self._smooth[0].size)
+            return _like(p, self._errors(lambda x, q: np.maximum(q - x, 0.0), q) / asked)
         spread = _by_block(self._shortfall_sds, asked, self.num_components)
         return _like(p, np.asarray(spread / (asked * math.sqrt(self.effective_samples))))
 
@@ -252,36 +319,56 @@ class Distribution:
             columns |= {"quantile_error": self.quantile_error(p), "cvar_error": self.cvar_error(p)}
         return polars.DataFrame(columns)
 
-    def plot(self, ax: Axes | None = None, *, label: str = "") -> Figure:
+    def plot(
+        self, ax: Axes | None = None, *, label: str = "", beside: Mapping[str, Distribution] | None = None
+    ) -> Figure:
         """A matplotlib figure, drawn into `ax` if given: chances of single rewards or a density, the mean, and the mean of the
-        worst 5 % of the steps."""
-        from perstep.display.drawing import drawn
+        worst 5 % of the steps. `beside`: other distributions by name, whose outlines and means are drawn over it, as
+        learnt.plot(label="learnt", beside={"exact": exact})."""
+        from perstep.display.drawing import drawn, legend_below
 
+        others = {} if beside is None else dict(beside)
         worst = float(self._cvars(np.array([WORST]))[0])
+        every = [self, *others.values()]
+        atoms = all(each.num_components <= FEW_ATOMS and not each.sds.any() for each in every)
+        span = min(each._range[0] for each in every), max(each._range[1] for each in every)
+        edges = np.linspace(*span, 61)
         with drawn(ax) as (figure, axes):
-            if self.num_components <= FEW_ATOMS and not self.sds.any():
-                values, place = np.unique(self.means, return_inverse=True)
-                axes.vlines(values, 0.0, np.bincount(place, self.weights), color="C0", lw=3.0, label=label)
-                axes.set_ylabel("chance")
+            if atoms:
+                values, chances = self._chances()
+                axes.vlines(values, 0.0, chances, color="C0", lw=3.0, label=label)
             else:
-                density, edges = self.histogram(60)
+                density, _ = self.histogram(edges)
                 axes.stairs(density, edges, color="C0", fill=True, alpha=0.35)
                 axes.stairs(density, edges, color="C0", label=label)
-                axes.set_ylabel("density")
+            for number, (name, other) in enumerate(others.items()):
+                colour = OTHERS[number % len(OTHERS)]
+                if atoms:
+                    axes.plot(*other._chances(), color=colour, ls="", marker="_", ms=11, mew=1.5, label=name)
+                else:
+                    axes.stairs(other.histogram(edges)[0], edges, color=colour, lw=1.1, label=name)
+                axes.axvline(other.mean, color=colour, ls=":", label=f"mean of {name} {other.mean:.4g}")
             axes.axvline(self.mean, color="C1", label=f"mean {self.mean:.4g}")
             axes.axvline(worst, color="C7", ls="--", label=f"mean of the worst 5 % {worst:.4g}")
-            axes.set_xlabel("reward per step")
+            axes.set(xlabel="reward per step", ylabel="chance" if atoms else "density")
             axes.set_ylim(bottom=0.0)
-            axes.legend()
+            legend_below(axes)
         return figure
 
+    def _chances(self) -> tuple[Floats, Floats]:
+        """The values of atoms, and their probabilities."""
+        values, place = np.unique(self.means, return_inverse=True)
+        return values, np.asarray(np.bincount(place, self.weights), np.float64)
+
     def __repr__(self) -> str:
-        shown = (0.05, 0.25, 0.5, 0.75, 0.95)
-        found = self._quantiles(np.array(shown))
-        quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(shown, found, strict=True))
+        found = self._quantiles(np.array(SHOWN))
+        quantiles = ", ".join(f"{100 * p:.0f}%: {x:.4g}" for p, x in zip(SHOWN, found, strict=True))
+        error = math.nan if self.num_samples is None else NORMAL_95 * self.mean_error
+        mean = f"{self.mean:.6g} ± {error:.2g} (95 %)" if math.isfinite(error) else f"{self.mean:.6g}"
+        worst = ", ".join(f"{100 * p:g}%: {x:.4g}" for p, x in zip(TAILS, self._cvars(np.array(TAILS)), strict=True))
         samples = "" if self.num_samples is None or self.source else f", {self.num_samples:,} samples"
         source = f"{self.source}: " if self.source else ""
-        return f"Distribution({source}mean {self.mean:.6g}, std {self.std:.4g}, quantiles {quantiles}{samples})"
+        return f"Distribution({source}mean {mean}, std {self.std:.4g}, quantiles {quantiles}, mean of the worst {worst}{samples})"
 
     def _warn_of_thin_tail(self, name: str, asked: Floats, tails: Floats) -> None:
         """Warn if a tail, of probability above 0, has too few samples. `asked`: the levels that the caller has named."""
@@ -301,6 +388,19 @@ class Distribution:
             ThinTail,
             stacklevel=3,
         )
+
+    def _errors(self, function: Callable[[Floats, float], Floats], points: Floats) -> Floats:
+        """The standard error of the mean of a function of the samples, for each of the points that it takes."""
+        assert self.batches is not None
+        each = [self.batches.error(function(self.batches.values, float(point))) for point in np.ravel(points)]
+        return np.reshape(each, np.shape(points))
+
+    def _error_of_level(self, x: Floats, below: Floats) -> Floats:
+        """The standard error of P(X ≤ x), which is `below`."""
+        if self.batches is not None:
+            return self._errors(lambda values, point: (values <= point).astype(np.float64), x)
+        samples = math.inf if self.effective_samples is None else self.effective_samples
+        return np.asarray(np.sqrt(below * (1.0 - below) / samples))
 
     # Implementation. Atoms are sorted, so sums over atoms are look-ups. A sum over the normals is a product of a table and weights.
 

@@ -78,7 +78,7 @@ class Forecast:
 
     def plot(self, ax: Axes | None = None, *, level: float = 0.9) -> Figure:
         """The density of the sum with its band, as a matplotlib figure; drawn into `ax` if given."""
-        from perstep.display.drawing import drawn
+        from perstep.display.drawing import drawn, legend_below
 
         low, high = self.interval(level)
         if low == high and not self.std:
@@ -100,7 +100,7 @@ class Forecast:
                 title=self._sentence(level), xlabel=f"sum of the next {self.num_steps:,} rewards", ylabel="density"
             )
             axes.set_ylim(bottom=0.0)
-            axes.legend()
+            legend_below(axes)
         return figure
 
     def _plot_certain(self, ax: Axes | None, level: float) -> Figure:

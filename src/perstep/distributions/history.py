@@ -7,6 +7,7 @@ all of the rows are filled, once the record has been full.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 ROWS = 1024
 WINDOW, FILLED, PENDING = 0, 1, 2
 REWARDS, RETURNS, EPISODES = 0, 1, 2
-BATCHES = 32  # from whose means the correlation of the rewards is estimated
-FEWEST_BATCHES = 4
 
 
 class Record(NamedTuple):
@@ -142,9 +141,13 @@ class History:
     @property
     def lifetime_reward(self) -> float:
         """Mean reward per step over the whole life, which is what was earned while learning; NaN before the first step."""
+        return self.total_reward / self.lifetime_steps if self.lifetime_steps else math.nan
+
+    @property
+    def total_reward(self) -> float:
+        """The sum of all rewards of the whole life."""
         window, filled, _ = map(int, self.record.cursor)
-        total = window * float(self.record.reward_rate[:filled].sum()) + float(self.record.pending[REWARDS])
-        return total / self.lifetime_steps if self.lifetime_steps else math.nan
+        return window * float(self.record.reward_rate[:filled].sum()) + float(self.record.pending[REWARDS])
 
     def regret(self, optimum: float | None = None) -> float:
         """The regret of the whole life: the number of steps times `optimum`, minus the sum of the rewards. In a finite world that
@@ -157,19 +160,24 @@ class History:
         return self.lifetime_steps * (optimum - self.lifetime_reward) if self.lifetime_steps else 0.0
 
     def plot(self, optimum: float | None = None, ax: Axes | None = None) -> Figure:
-        """What was earned over the life, as a matplotlib figure: the rate of each window, and the mean of the life so far."""
-        from perstep.display.drawing import drawn
+        """What was earned over the life, as a matplotlib figure: the rate of each window, and the mean of the life so far; with the
+        optimum and the regret where it is given, or known as in a finite world."""
+        from perstep.display.drawing import drawn, legend_below
 
-        rates = self.reward_rate
+        if optimum is None and self._optimum is not None:
+            with contextlib.suppress(ValueError, ArithmeticError):  # it is not known
+                optimum = self._optimum()
+        rates, title = self.reward_rate, f"earned {self.total_reward:,.6g} in {self.lifetime_steps:,} steps"
         with drawn(ax) as (figure, axes):
             axes.plot(self.steps, rates, color=BLUE, lw=0.6, alpha=0.6, label=f"mean of {self.window:,} steps")
             axes.plot(
                 self.steps, rates.cumsum() / np.arange(1, rates.size + 1), color=ORANGE, label="mean of the life so far"
             )
             if optimum is not None:
-                axes.axhline(optimum, color="black", ls="--", lw=1.0, label="optimum")
-            axes.set(xlabel="step", ylabel="reward per step")
-            axes.legend()
+                axes.axhline(optimum, color="black", ls="--", lw=1.0, label=f"optimum {optimum:.4g}")
+                title += f", regret {self.regret(optimum):,.6g}"
+            axes.set(xlabel="step", ylabel="reward per step", title=title)
+            legend_below(axes)
         return figure
 
     @property
@@ -227,22 +235,3 @@ class History:
 def mean_return(returns: NDArray[np.float64], episodes: NDArray[np.float64]) -> NDArray[np.float64]:
     """The mean return in each window; NaN if no episode ended."""
     return np.asarray(np.divide(returns, episodes, out=np.full(returns.shape, np.nan), where=episodes > 0))
-
-
-def effective_number(num_samples: int, variance: float, batch_means: NDArray[np.float64], batch_size: float) -> float:
-    """The number of independent samples whose mean would be as uncertain as that of correlated ones, by batch means; at most their
-    number. With too few batches to tell, their number."""
-    groups = min(BATCHES, int(np.sqrt(batch_means.size)))
-    if groups < FEWEST_BATCHES or variance <= 0.0:
-        return float(num_samples)
-    each = batch_means.size // groups
-    means = batch_means[batch_means.size - groups * each :].reshape(groups, each).mean(axis=1)
-    asymptotic = each * batch_size * float(means.var(ddof=1))
-    return float(num_samples) if asymptotic <= variance else max(1.0, num_samples * variance / asymptotic)
-
-
-def effective_steps(record: Record, num_steps: int, variance: float) -> float:
-    """The number of independent rewards that the last `num_steps` are worth; `variance` is that of these rewards."""
-    filled, window = int(record.cursor[FILLED]), int(record.cursor[WINDOW])
-    rows = min(filled, num_steps // window)
-    return effective_number(num_steps, variance, record.reward_rate[filled - rows : filled], window)

@@ -1,15 +1,19 @@
-"""A sketch of the rewards: their distribution with its tails, in memory of a fixed size. It holds what the m quantiles θ cannot.
+"""A sketch of the rewards: their distribution in the order of time, with its tails, in memory of a fixed size. It holds what the m
+quantiles θ cannot.
 
-A table holds distinct rewards with exact counts. With more than `ENTRIES` distinct rewards, neighbours are merged to their mean as
-in a t-digest (Dunning & Ertl 2019): the nearer an entry lies to an end, the fewer rewards it takes. The number of rewards, the
-smallest and the largest stay exact, and so does the mean up to rounding. Merging looks at counts alone: rewards c·R with c > 0 give
-the same counts at c times the values, to the bit if c is a power of two.
+Life is kept in blocks of equal length. When all `BLOCKS` are full, each two neighbours are merged and the length doubles; so, for
+any number of steps, between half and all of the blocks are full. Blocks that may not grow any longer are dropped instead, the older
+half of them at once. What was counted in the first half of the blocks is forgotten. Which of the others tell how the agent behaves
+now is chosen when they are read (distributions/recent.py).
 
-A step only writes its reward down. What was written down is merged into the table once there is enough of it: at first sorted, and
-once the table is full as the means of narrow buckets, where only those rewards are sorted that lie far out or close together.
+A block is a table of distinct rewards with exact counts. With more than `ENTRIES` distinct rewards, neighbours are merged to their
+mean as in a t-digest (Dunning & Ertl 2019): the nearer an entry lies to an end, the fewer rewards it takes. The number of rewards,
+the smallest and the largest stay exact, and so does the mean up to rounding. Merging looks at counts alone: rewards c·R with c > 0
+give the same counts at c times the values, to the bit if c is a power of two.
 
-What counts is how the agent behaves now. So there is a table for the current epoch and one for the epoch before. An epoch ends
-whenever the number of steps has doubled.
+A step only writes its reward down. What was written down is merged into the table of the current block once there is enough of it:
+up to `ENTRIES` distinct rewards are counted in a hash table; of more, those that lie far out or close together are sorted, and the
+others are taken as the means of narrow buckets.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from numpy.typing import NDArray
 
 from perstep.numerics.compiled import compiled, inlined
 
+BLOCKS = 64  # an even number
 ENTRIES = 1024  # of a table
 WAITING = 8192  # rewards that wait until all are merged into the table
 BUCKETS = 2048  # of equal width
@@ -31,14 +36,24 @@ SORTED_BEGIN = SLOTS
 SPARE_BEGIN = SORTED_BEGIN + WAITING
 PLACES_BEGIN = SPARE_BEGIN + WAITING
 NUMBERS_BEGIN = PLACES_BEGIN + WAITING
+KEYS_BEGIN = NUMBERS_BEGIN + ENTRIES  # of distinct rewards, while they are counted
 COUNTERS_BEGIN = NUMBERS_BEGIN + WAITING
 COUNTERS = max(BUCKETS, DIGITS * VALUES)
-UNBOUNDED = 2**61  # steps of an epoch: no limit
+ROOM = BLOCKS * ENTRIES  # where the room for merging begins
+UNBOUNDED = 2**55  # steps of a block: no limit in any life
 
-CURRENT, SIZES, WAIT, STOP, FULL, END, LEFT, LONGEST = 0, 1, 3, 4, 5, 6, 7, 8  # places in the cursor; SIZES takes two
-CURSOR = 9
+LENGTH, FILLED, TAKEN, WAIT, STOP, LONGEST, SIZES = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+)  # places in the cursor; SIZES takes one for each block
 
 EMPTY = -1
+TOO_MANY = -1  # distinct rewards
 WIDTH = 5.0 / ENTRIES  # of merged entries in the middle, as a share of all rewards; divided by √(q (1 − q)) everywhere
 WIDER = 1.25  # if the entries do not fit
 LEAST_SPAN = 1e-290  # of the buckets
@@ -47,13 +62,13 @@ MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 
 
 class Sketch(NamedTuple):
-    """The two tables, and the room to work in. All arrays have size 0 where no rewards are sketched."""
+    """The tables of the blocks, and the room to work in. All arrays have size 0 where no rewards are sketched."""
 
     cursor: NDArray[
         np.int64
-    ]  # (9,): current table, sizes of both, waiting rewards and how many may wait, whether neighbours were
-    # merged in the current table, last step and steps left of the epoch when rewards were merged last, limit
-    values: NDArray[np.float64]  # both tables, each sorted; then room for merging
+    ]  # (6 + BLOCKS,): steps of a block, full blocks, steps in the table of the current block, waiting
+    # rewards and how many may wait, the longest length of a block; the sizes of the tables
+    values: NDArray[np.float64]  # the tables, the oldest first, each sorted; then room for merging
     counts: NDArray[np.int64]  # likewise
     waiting: NDArray[np.float64]  # (WAITING,): in the order in which they were earned
     room: NDArray[np.float64]  # (WAITING + BUCKETS,): what is to be merged, in order; sums of the buckets
@@ -63,20 +78,19 @@ class Sketch(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a file keeps of a sketch: views of its arrays."""
+    """What a file keeps of a sketch."""
 
     cursor: NDArray[np.int64]
-    values: NDArray[np.float64]  # (2, ENTRIES)
-    counts: NDArray[np.int64]  # (2, ENTRIES)
-    waiting: NDArray[np.float64]  # (WAITING,)
+    values: NDArray[np.float64]  # of all tables, one after the other
+    counts: NDArray[np.int64]
+    waiting: NDArray[np.float64]
 
 
-def new_sketch(longest_epoch: int = UNBOUNDED) -> Sketch:
-    """An empty sketch, whose epochs end at steps 1, 2, 4, 8, …, or earlier, after `longest_epoch` steps."""
-    room = 2 * ENTRIES + ENTRIES + WAITING
+def new_sketch(longest_block: int = UNBOUNDED) -> Sketch:
+    """An empty sketch, whose blocks have 1, 2, 4, 8, … steps, and never more than `longest_block`."""
+    room = ROOM + ENTRIES + WAITING
     words = np.zeros(COUNTERS_BEGIN + COUNTERS, np.int64)
-    words[:SLOTS] = EMPTY
-    cursor = np.array([0, 0, 0, 0, 1, 0, 1, 1, longest_epoch], np.int64)
+    cursor = np.array([1, 0, 0, 0, 1, longest_block] + [0] * BLOCKS, np.int64)
     return Sketch(
         cursor, np.zeros(room), np.zeros(room, np.int64), np.zeros(WAITING), np.zeros(WAITING + BUCKETS), words
     )
@@ -120,57 +134,90 @@ def take(sketch: Any, reward: Any) -> None:
 
 @compiled
 def merge(cursor: Any, values: Any, counts: Any, waiting: Any, room: Any, words: Any) -> None:
-    """Merge the waiting rewards into the current table. At the end of an epoch it becomes the table of the epoch before, and a new
-    one takes the place of that."""
-    begin, size = cursor[CURRENT] * ENTRIES, cursor[SIZES + cursor[CURRENT]]
-    if cursor[FULL] == 1 and size > 0:
-        groups = group(values, begin, size, waiting, cursor[WAIT], room, words)
-    else:
-        groups = find(values, counts, waiting, cursor[WAIT], room, words)
-    merged = _interleave(values, counts, room, words[NUMBERS_BEGIN:COUNTERS_BEGIN], begin, size, groups)
-    if merged <= ENTRIES:
-        for i in range(merged):
-            values[begin + i], counts[begin + i] = values[2 * ENTRIES + i], counts[2 * ENTRIES + i]
-    else:
-        width = WIDTH
-        compressed = compress(values, counts, begin, merged, width)
-        while compressed > ENTRIES:
-            width *= WIDER
-            compressed = compress(values, counts, begin, merged, width)
-        merged, cursor[FULL] = compressed, 1
-    cursor[SIZES + cursor[CURRENT]] = merged
-    cursor[LEFT] -= cursor[WAIT]
+    """Merge the waiting rewards into the table of the current block; when the block is full, the next one begins."""
+    current = cursor[FILLED]
+    begin, size = current * ENTRIES, cursor[SIZES + current]
+    groups = count_distinct(waiting, cursor[WAIT], room, words)
+    if groups == TOO_MANY:
+        nearby = current if size > 0 or current == 0 else current - 1
+        groups = group(values, nearby * ENTRIES, cursor[SIZES + nearby], waiting, cursor[WAIT], room, words)
+    cursor[SIZES + current] = unite(values, counts, room, words, begin, size, groups, begin)
+    cursor[TAKEN] += cursor[WAIT]
     cursor[WAIT] = 0
-    if cursor[LEFT] == 0:
-        cursor[CURRENT] = 1 - cursor[CURRENT]
-        cursor[SIZES + cursor[CURRENT]] = cursor[FULL] = 0
-        cursor[LEFT] = min(cursor[END], cursor[LONGEST])
-        cursor[END] += cursor[LEFT]
-    cursor[STOP] = min(WAITING, cursor[LEFT])
-    if cursor[FULL] == 0:
-        index(cursor, values, words)
+    if cursor[TAKEN] == cursor[LENGTH]:
+        cursor[FILLED], cursor[TAKEN] = current + 1, 0
+        if current + 1 == BLOCKS:
+            make_room(cursor, values, counts, room, words)
+        for block in range(cursor[FILLED] // 2):
+            cursor[SIZES + block] = 0
+    cursor[STOP] = min(WAITING, cursor[LENGTH] - cursor[TAKEN])
 
 
 @compiled
-def find(values: Any, counts: Any, waiting: Any, number: Any, room: Any, words: Any) -> Any:
-    """Count the rewards that the table has, and write the others in order to the room. Returns how many these are."""
+def make_room(cursor: Any, values: Any, counts: Any, room: Any, words: Any) -> None:
+    """Half as many blocks: each two neighbours merged, or the later half where blocks may not be longer."""
+    half = BLOCKS // 2
+    merging = 2 * cursor[LENGTH] <= cursor[LONGEST]
+    for block in range(half):
+        first = 2 * block if merging else half + block
+        begin, size = first * ENTRIES, cursor[SIZES + first]
+        groups = cursor[SIZES + first + 1] if merging else 0
+        for i in range(groups):
+            room[i], words[NUMBERS_BEGIN + i] = values[begin + ENTRIES + i], counts[begin + ENTRIES + i]
+        cursor[SIZES + block] = unite(values, counts, room, words, begin, size, groups, block * ENTRIES)
+    for block in range(half, BLOCKS):
+        cursor[SIZES + block] = 0
+    cursor[FILLED] = half
+    if merging:
+        cursor[LENGTH] *= 2
+
+
+@compiled
+def unite(values: Any, counts: Any, room: Any, words: Any, begin: Any, size: Any, groups: Any, target: Any) -> Any:
+    """Merge a table and what lies in order in the room into the table that begins at `target`; returns its size."""
+    merged = interleave(values, counts, room, words[NUMBERS_BEGIN:COUNTERS_BEGIN], begin, size, groups)
+    if merged <= ENTRIES:
+        for i in range(merged):
+            values[target + i], counts[target + i] = values[ROOM + i], counts[ROOM + i]
+        return merged
+    width = WIDTH
+    compressed = compress(values, counts, target, merged, width)
+    while compressed > ENTRIES:
+        width *= WIDER
+        compressed = compress(values, counts, target, merged, width)
+    return compressed
+
+
+@compiled
+def count_distinct(waiting: Any, number: Any, room: Any, words: Any) -> Any:
+    """Count the distinct rewards and write them in order to the room, with their numbers. Returns how many there are, or TOO_MANY
+    for a table."""
     groups = 0
+    for slot in range(SLOTS):
+        words[slot] = EMPTY
     for i in range(number):
         value = waiting[i] + 0.0  # −0 is 0
         key = key_of(value)
         slot = slot_of(key)
         entry = words[slot]
-        while entry >= 0 and values[entry] != value:
+        while entry >= 0 and words[KEYS_BEGIN + entry] != key:
             slot = (slot + 1) & (SLOTS - 1)
             entry = words[slot]
         if entry >= 0:
-            counts[entry] += 1
+            words[PLACES_BEGIN + entry] += 1
+        elif groups == ENTRIES:
+            return TOO_MANY
         else:
-            words[SORTED_BEGIN + groups] = key
+            words[slot] = groups
+            words[KEYS_BEGIN + groups], words[SORTED_BEGIN + groups], words[PLACES_BEGIN + groups] = key, key, 1
             groups += 1
     begin = sort(words, groups)
     for i in range(groups):
-        room[i], words[NUMBERS_BEGIN + i] = value_of(words[begin + i]), 1
+        key = words[begin + i]
+        slot = slot_of(key)
+        while words[KEYS_BEGIN + words[slot]] != key:
+            slot = (slot + 1) & (SLOTS - 1)
+        room[i], words[NUMBERS_BEGIN + i] = value_of(key), words[PLACES_BEGIN + words[slot]]
     return groups
 
 
@@ -251,10 +298,9 @@ def sort(words: Any, size: Any) -> Any:
 
 
 @compiled
-def _interleave(values: Any, counts: Any, ordered: Any, numbers: Any, begin: Any, size: Any, groups: Any) -> Any:
+def interleave(values: Any, counts: Any, ordered: Any, numbers: Any, begin: Any, size: Any, groups: Any) -> Any:
     """Write the entries of a table and sorted rewards in order into the room for merging; returns the number of distinct values."""
-    room = 2 * ENTRIES
-    last, entry, end, key, stop = room - 1, begin, begin + size, 0, groups
+    last, entry, end, key, stop = ROOM - 1, begin, begin + size, 0, groups
     while entry < end or key < stop:
         if key >= stop:
             value, number = values[entry], counts[entry]
@@ -266,29 +312,28 @@ def _interleave(values: Any, counts: Any, ordered: Any, numbers: Any, begin: Any
                 entry += 1
             else:
                 key += 1
-        if last >= room and values[last] == value:
+        if last >= ROOM and values[last] == value:
             counts[last] += number
         else:
             last += 1
             values[last], counts[last] = value, number
-    return last + 1 - room
+    return last + 1 - ROOM
 
 
 @compiled
 def compress(values: Any, counts: Any, begin: Any, merged: Any, width: Any) -> Any:
     """Merge neighbours in the room into the table that begins at `begin`; returns the size of the table, or ENTRIES + 1 if it does
     not fit. An entry with a rewards before it and b after it takes no more than `width` · √(a b), unless it is one value."""
-    room = 2 * ENTRIES
     total = 0
-    for i in range(room, room + merged):
+    for i in range(ROOM, ROOM + merged):
         total += counts[i]
-    size, before, i, squared = 0, 0, room, width * width
-    while i < room + merged:
+    size, before, i, squared = 0, 0, ROOM, width * width
+    while i < ROOM + merged:
         if size == ENTRIES:
             return ENTRIES + 1
         first, number, weighted = i, counts[i], values[i] * counts[i]
         i += 1
-        while i < room + merged:
+        while i < ROOM + merged:
             more = number + counts[i]
             if float(more) * more > squared * before * (total - before - more):
                 break
@@ -304,53 +349,57 @@ def compress(values: Any, counts: Any, begin: Any, merged: Any, width: Any) -> A
     return size
 
 
-@compiled
-def index(cursor: Any, values: Any, words: Any) -> None:
-    """Write the hash table of the current table, whose entries are single values."""
-    for slot in range(SLOTS):
-        words[slot] = EMPTY
-    begin = cursor[CURRENT] * ENTRIES
-    for entry in range(begin, begin + cursor[SIZES + cursor[CURRENT]]):
-        slot = slot_of(key_of(values[entry]))
-        while words[slot] >= 0:
-            slot = (slot + 1) & (SLOTS - 1)
-        words[slot] = entry
-
-
 def kept(sketch: Sketch) -> Kept:
     """What a file keeps."""
-    tables = slice(0, 2 * ENTRIES if sketch.cursor.size else 0)
+    if not sketch.cursor.size:
+        return Kept(sketch.cursor, sketch.values, sketch.counts, sketch.waiting)
+    filled = [table(sketch, block) for block in range(BLOCKS)]
     return Kept(
         sketch.cursor,
-        sketch.values[tables].reshape(2, -1),
-        sketch.counts[tables].reshape(2, -1),
-        sketch.waiting,
+        np.concatenate([sketch.values[each] for each in filled]),
+        np.concatenate([sketch.counts[each] for each in filled]),
+        waiting_rewards(sketch).copy(),
     )
 
 
-def atoms(sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The distinct recent rewards, in order, and how often each was earned: those of the current epoch, and also those of the epoch
-    before while it has more steps."""
-    if not sketch.cursor.size:
-        return np.zeros(0), np.zeros(0, np.int64)
-    current = int(sketch.cursor[CURRENT])
-    now, before, alone = entries(sketch, current), entries(sketch, 1 - current), waiting_rewards(sketch)
-    values = np.append(now[0], alone)
-    counts = np.append(now[1], np.ones(alone.size, np.int64))
-    if counts.sum() < before[1].sum():
-        values, counts = np.append(values, before[0]), np.append(counts, before[1])
-    distinct, places = np.unique(values, return_inverse=True)
-    total = np.zeros(distinct.size, np.int64)
-    np.add.at(total, places, counts)
-    return distinct, total
+def put_back(sketch: Sketch, values: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
+    """Fill the tables, whose sizes are in the cursor, from what a file has kept."""
+    begin = 0
+    for block in range(BLOCKS):
+        own = table(sketch, block)
+        end = begin + own.stop - own.start
+        sketch.values[own], sketch.counts[own] = values[begin:end], counts[begin:end]
+        begin = end
 
 
-def entries(sketch: Sketch, table: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The values and counts of one of the two tables."""
-    filled = slice(table * ENTRIES, table * ENTRIES + int(sketch.cursor[SIZES + table]))
-    return sketch.values[filled], sketch.counts[filled]
+def table(sketch: Sketch, block: int) -> slice:
+    """The entries of a block."""
+    return slice(block * ENTRIES, block * ENTRIES + int(sketch.cursor[SIZES + block]))
 
 
 def waiting_rewards(sketch: Sketch) -> NDArray[np.float64]:
-    """The rewards of the current epoch that are not in its table yet."""
-    return sketch.waiting[: sketch.cursor[WAIT]] + 0.0
+    """The rewards that wait until they are merged, in the order of time."""
+    return sketch.waiting[: int(sketch.cursor[WAIT]) if sketch.cursor.size else 0]
+
+
+class Atoms(NamedTuple):
+    """Rewards as they were counted, block by block, without those that were forgotten."""
+
+    values: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    blocks: NDArray[np.int64]  # the block of each, the oldest is 0
+
+
+def atoms(sketch: Sketch) -> Atoms:
+    """The rewards of the later half of the blocks, the current one included."""
+    if not sketch.cursor.size:
+        none = np.zeros(0, np.int64)
+        return Atoms(np.zeros(0), none, none)
+    current, waiting = int(sketch.cursor[FILLED]), waiting_rewards(sketch)
+    tables = [table(sketch, block) for block in range(current + 1)]
+    sizes = [each.stop - each.start for each in tables]
+    return Atoms(
+        np.concatenate([*(sketch.values[each] for each in tables), waiting]),
+        np.concatenate([*(sketch.counts[each] for each in tables), np.ones(waiting.size, np.int64)]),
+        np.repeat(np.arange(current + 2), [*sizes, waiting.size]).clip(max=current),
+    )

@@ -73,10 +73,16 @@ def published(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Where `path` is a symbolic link, the file that it points to is replaced.
     """
+    if "\0" in os.fspath(path):
+        raise ValueError(f"Expected the name of a file to write, got {os.fspath(path)!r}, which holds a NUL character.")
     target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
     if target.is_dir():
         raise IsADirectoryError(
             f"Expected the name of a file to write, got the folder {target}. Give the name of a file in it."
+        )
+    if target.exists() and not target.is_file():
+        raise FileExistsError(
+            f"{target} is a device, a pipe or a socket, which a file would replace. Give another name."
         )
     folder = target.parent / f".perstep-{secrets.token_hex(8)}"  # also for what libraries leave beside the file
     try:
@@ -200,7 +206,7 @@ def _size_of_file(file: Path) -> int:
     """The size of a regular file: to open a pipe would wait for ever, and a device has no end."""
     try:
         status = file.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # the second for a name with a NUL character
         raise FileNotFoundError(f"There is no file {file}. Check the path, or save the agent first.") from None
     if stat.S_ISDIR(status.st_mode):
         raise BadFile(f"Expected a .safetensors file, got the folder {file}. Give the file in it.")

@@ -75,6 +75,8 @@ class Opened:
     absent: Absent | None = None
     numbered: bool = False
     """Whether the finite MDP was given inside a Gymnasium environment, whose observations and actions are numbers."""
+    id: str = ""
+    """The id of that environment, with its settings, if it has one."""
 
     @property
     def names(self) -> Names:
@@ -122,7 +124,7 @@ def open_world(env: World | Absent, flat: bool = False) -> Opened:
     while kind(inner) in WATCHING:
         inner = inner.env
     if type(inner) is FiniteMDPEnv:
-        return Opened(mdp=inner.mdp, numbered=True)
+        return Opened(mdp=inner.mdp, numbered=True, id=inner.id or _id_with_settings(inner.spec))
     return Opened(env=flattened(env) if flat else env, motion=compiled_world(env))
 
 
@@ -202,6 +204,7 @@ def describe(opened: Opened, world: GymnasiumWorld | None, spaces: dict[str, Any
             "kind": "mdp",
             "name": opened.mdp.name,
             "numbered": opened.numbered,
+            **({"id": opened.id} if opened.id else {}),
             **{which: found for which, found in names.items() if found},
             **({"fields": fields} if names["states"] and (fields := _fields(opened.mdp.states)) else {}),
             **_where(world),
@@ -239,14 +242,27 @@ def name_of_world(opened: Opened, env: Any) -> str:
         return f"{mdp.name or 'a finite MDP'} ({mdp.num_states} states, {mdp.num_actions} actions)"
     if inner is None:
         return opened.absent.name if opened.absent else "a world without a name"
-    if (spec := getattr(inner, "spec", None)) is None:
-        return type(inner).__name__
-    settings = {name: value for name, value in spec.kwargs.items() if name not in NOT_OF_THE_WORLD}
+    return _id_with_settings(getattr(inner, "spec", None)) or type(inner).__name__
+
+
+def _id_with_settings(spec: Any) -> str:
+    """The id of a registered world with its settings; empty without one."""
+    import gymnasium
+
+    if spec is None:
+        return ""
+    registered = getattr(gymnasium.registry.get(spec.id), "kwargs", {})
+    settings = {
+        name: value
+        for name, value in spec.kwargs.items()
+        if name not in NOT_OF_THE_WORLD and (name not in registered or registered[name] != value)
+    }
     return f"{spec.id} {settings}" if settings else str(spec.id)
 
 
 NAMED = ("states", "actions")
 MOST_NAMES = 100_000  # that are kept in a file
+LONGEST_ID = 1000  # characters
 LONGEST_NAMES = 10**7  # bytes of all of them
 FIELD = re.compile(r"[^\W\d_]\w*")  # the name of an entry of a state
 
@@ -320,7 +336,12 @@ def reopen(about: dict[str, Any], arrays: Arrays) -> World | Absent:
             if "fields" in about:
                 names["states"] = _with_fields(names.get("states", ()), about["fields"])
             mdp = FiniteMDP.from_arrays(inside, about.get("name"), **names)
-            return FiniteMDPEnv(mdp) if about.get("numbered") is True else mdp
+            if about.get("numbered") is not True:
+                return mdp
+            made = FiniteMDPEnv(mdp)
+            named = str(about.get("id", ""))[:LONGEST_ID]
+            made.id = named if named.isprintable() and "`" not in named else ""
+            return made
         except (KeyError, ValueError, IndexError, TypeError, RecursionError) as error:
             raise BadFile(f"The file's MDP is damaged: {error}") from error
     spaces = dict(about.get("spaces") or {})

@@ -162,7 +162,13 @@ class VectorWorld:
 
     def step(self, read: Callable[[Any], NDArray[Any]], actions: NDArray[Any], moment: int) -> Iterator[Transition]:
         """One step of all environments: the transitions that it completes, in order. `self.points` moves along."""
-        observations, given, terminated, truncated, info = self.env.step(self._actions.points(actions))
+        try:
+            observations, given, terminated, truncated, info = self.env.step(self._actions.points(actions))
+        except (EOFError, BrokenPipeError, ConnectionError) as error:  # of the pipe to the process of an environment
+            raise RuntimeError(
+                f"The process of one of the {actions.size} environments ended at step {moment}, by an error of its world or for "
+                "lack of memory. The agent is as it was before this step; make the vector environment anew to go on learning."
+            ) from error
         points = np.array(read(observations))  # a copy: environments may write the next step to the same memory
         rewards = [finite(reward, moment) for reward in given]
         outcome = Outcome(points, actions, rewards, np.array(terminated, np.bool_), np.array(truncated, np.bool_))

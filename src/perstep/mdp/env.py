@@ -27,6 +27,8 @@ class FiniteMDPEnv(gymnasium.Env[Any, Any]):
         self.action_space: gymnasium.spaces.Discrete[Any] = gymnasium.spaces.Discrete(mdp.num_actions)
         self.state = 0
         """The current state. Together with `np_random` this is all that changes."""
+        self.id = ""
+        """The id under which it was registered, where a file says it; `spec` has it otherwise."""
         self._last: tuple[int, int, float] | None = None  # previous state, action, reward
 
     @property

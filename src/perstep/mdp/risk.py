@@ -259,7 +259,7 @@ class Frontier:
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """CVaR over the risk level for both kinds of policy, and the mean of the careful ones; drawn into `ax` if given."""
-        from perstep.display.drawing import drawn
+        from perstep.display.drawing import drawn, legend_below
 
         with drawn(ax) as (figure, axes):
             axes.plot(
@@ -272,7 +272,7 @@ class Frontier:
             neutral = self.neutral.cvar(every)
             axes.plot(every, neutral, color=ORANGE, label="CVaR of the policy with the largest mean")
             axes.set(xlabel="risk level: the worst fraction of the steps that counts", ylabel="reward per step")
-            axes.legend()
+            legend_below(axes)
         return figure
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from perstep.agent.agent import Floats
 from perstep.agent.arrays import FINITE, Limits, below, check_limits, fill, flatten, put
 from perstep.agent.checks import APART, FEWEST_STEPS, Finding
+from perstep.agent.earned import headline
 from perstep.agent.evaluation import Snapshot
 from perstep.agent.life import LONGEST
 from perstep.agent.states import StateHooks, StatesAgent
@@ -126,18 +127,20 @@ class Planner(StatesAgent):
         world as learnt."""
         if self.config.risk_level == 1.0 or self.steps == 0:
             return self.average_reward
-        return float(self.reward_distribution.cvar(self.config.risk_level))
+        return float(self.learned_distribution.cvar(self.config.risk_level))
 
     @property
     def reward_quantiles(self) -> Floats:
-        """The average reward alone: a planner keeps no quantiles (`reward_distribution` has them)."""
+        """The average reward alone: a planner keeps no quantiles (`learned_distribution` has them)."""
         return np.array([self.average_reward])
 
     @property
-    def reward_distribution(self) -> Distribution:
+    def _learns_distribution(self) -> bool:
+        return True
+
+    @property
+    def learned_distribution(self) -> Distribution:
         """The long-run distribution of the reward per step of the best policy, in the world as learnt."""
-        if self.steps == 0:
-            return super().reward_distribution
         found = self._knowledge.evaluation.reward_distribution
         return Distribution(found.weights, found.means, source=f"of the world as learnt in {self.steps:,} steps")
 
@@ -284,10 +287,6 @@ class Planner(StatesAgent):
     def _snapshot(self) -> Snapshot:
         return Snapshot(self.steps, self.average_reward, self.reward_quantiles, self.visits)
 
-    @property
-    def _headline(self) -> str:
-        return f"earned {self.history.lifetime_reward:.4g} per step" if self.steps else ""
-
     def _arrays(self) -> storage.Arrays:
         counts, experience, _, plan = self._learnt
         entries, atoms = map(int, counts.size)
@@ -345,7 +344,7 @@ class Planner(StatesAgent):
             low, high = self.average_reward_interval()
             likely = f", {low:.4g} to {high:.4g} with 90 %"
         return (
-            f"Planner(average reward {self.average_reward:.4g}{likely}, after {self.steps:,} steps in "
+            f"Planner({headline(self, 4)}, best policy {self.average_reward:.4g}{likely}, after {self.steps:,} steps in "
             f"{met:,} of {self._num_states:,} states{reported})"
         )
 

@@ -20,6 +20,7 @@ from perstep.app import run_view, training
 from perstep.app.training import figures
 from perstep.app.training.exact_answers import exact_answers
 from perstep.app.training.run_spec import RunSpec
+from perstep.distributions.distribution import Batches
 from perstep.files import storage
 from perstep.tabular.settings import QLearningConfig, TDLearningConfig
 from perstep.tiles.settings import ActorCriticConfig
@@ -263,20 +264,34 @@ def test_picture_of_nothing_much() -> None:
     assert run_view.text_histogram(np.array([np.nan, 1.0]), mark=np.nan) == ["(not finite)"]
 
 
+def three_rewards() -> perstep.Distribution:
+    """-1, 0 and 1, equally often in each of four batches."""
+    values = np.tile([-1.0, 0.0, 1.0], 16)
+    return perstep.Distribution.from_batches(Batches(values, np.ones(48, np.int64), np.repeat(np.arange(4), 12)))
+
+
+def test_a_mean_beyond_the_picture_is_shown_at_its_end() -> None:
+    *_, axis, _ = run_view.text_histogram(np.linspace(0.0, 1.0, 9), mark=-3.0)
+    assert axis.startswith("◀")
+    *_, axis, _ = run_view.text_histogram(np.linspace(0.0, 1.0, 9), mark=3.0)
+    assert axis.endswith("▶")
+
+
 def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_view, "LINE_EVERY", 0.0)
     with run_view.run_view("d2-q", 1000, quiet=False) as view:
         assert isinstance(view, run_view.LineView)
-        view.show(
-            run_view.RunStatus(250, -0.5, float("nan"), 50, np.array([-1.0, 0.0, 1.0]), episode_return=12.5, episodes=3)
-        )
+        view.show(run_view.RunStatus(250, -0.5, three_rewards(), None, episode_return=12.5, episodes=3))
         view.say("something happened")
     said = capsys.readouterr().err
     assert "250 of 1,000 steps (25%)" in said
-    assert "reward rate …, average reward -0.5, episode return 12.5, reward quantiles 5%: -0.9 50%: 0 95%: 0.9" in said
+    earned = (
+        "earned 0 ± 0.23 over 48 steps, 5 % quantile -1, 50 % quantile 0, 95 % quantile 1, mean of the worst 10 % -1"
+    )
+    assert f"{earned}, episode return 12.5" in said
     assert "perstep: something happened" in said
     with run_view.run_view("d2-q", 1000, quiet=True) as view:
-        view.show(run_view.RunStatus(250, -0.5, -0.6, 50, np.zeros(3)))
+        view.show(run_view.RunStatus(250, -0.5))
         view.say("something happened")
     assert capsys.readouterr().err == ""
 
@@ -285,12 +300,12 @@ def test_panel_on_a_terminal() -> None:
     from rich.console import Console
 
     view = run_view.PanelView("d2-q in a world", 1000)
-    panel = view._panel(run_view.RunStatus(250, -0.5, -0.6, 50, np.linspace(-1, 0, 10)))
+    panel = view._panel(run_view.RunStatus(250, -0.5, three_rewards()))
     console = Console(width=100)
     with console.capture() as capture:
         console.print(panel)
     text = capture.get()
-    for words in ("d2-q in a world", "250 of 1,000", "-0.6 over 50 steps", "average reward", "▲", "█"):
+    for words in ("d2-q in a world", "250 of 1,000", "0 ± 0.23 over 48 steps", "earned per step", "▲", "█"):
         assert words in text
     assert "episode" not in text
 
@@ -299,7 +314,7 @@ def test_panel_of_a_game() -> None:
     from rich.console import Console
 
     view = run_view.PanelView("d2-deep-q in a game", 1000)
-    moment = run_view.RunStatus(250, 0.1, 0.2, 50, np.linspace(-1, 0, 10), 3.5, 12, epsilon=0.25, loss=0.125)
+    moment = run_view.RunStatus(250, 0.1, three_rewards(), None, 3.5, 12, epsilon=0.25, loss=0.125)
     console = Console(width=100)
     with console.capture() as capture:
         console.print(view._panel(moment))
@@ -315,7 +330,7 @@ def test_speed_is_that_of_the_last_half_minute(monkeypatch: pytest.MonkeyPatch) 
 
     def step(now: float, made: int) -> run_view.RunStatus:
         clock[0] = now
-        moment = run_view.RunStatus(made, 0.0, 0.0, 1, np.zeros(1))
+        moment = run_view.RunStatus(made, 0.0)
         view.show(moment)
         return moment
 
@@ -348,7 +363,7 @@ def metrics(theta: np.ndarray[Any, Any]) -> polars.DataFrame:
     return polars.DataFrame({**columns, "average_reward": theta.mean(axis=1), **quantiles})
 
 
-@pytest.mark.parametrize("size", [1, 3], ids=["differential", "quantiles"])
+@pytest.mark.parametrize("size", [3, 51], ids=["lines", "fan"])
 @pytest.mark.parametrize("known", [True, False])
 def test_figures_are_drawn(size: int, known: bool, tmp_path: Path) -> None:
     frame = metrics(np.linspace(0, 1, 40)[:, None] * np.arange(1, size + 1))
@@ -377,6 +392,22 @@ def test_figures_of_a_run_that_diverged(tmp_path: Path) -> None:
     figures.quantile_convergence(tmp_path / "quantiles", frame)
     figures.reward_rate(tmp_path / "rate", frame)
     assert (tmp_path / "rate.png").exists()
+
+
+def test_an_average_outside_its_quantiles_is_told() -> None:
+    theta = np.array([-2.0, 0.0, 1.0])
+    assert figures.beyond(0.5, theta) == ""
+    assert figures.beyond(-2.5, theta) == "average below the lowest quantile, since rarer low rewards count"
+    assert figures.beyond(1.5, theta).startswith("average above the highest")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_without_quantiles_there_is_no_figure_of_them(tmp_path: Path) -> None:
+    spec = RunSpec(algorithm="differential-q", world=RED_PILL, config=QLearningConfig(rule="differential"))
+    training.train(spec, 500, tmp_path / "a")
+    training.draw(tmp_path / "a")
+    assert not (tmp_path / "a" / training.QUANTILES).exists()
+    assert (tmp_path / "a" / training.REWARD_RATE).exists()
 
 
 def test_trailing_mean_weighs_windows_by_their_steps() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from perstep.agent.earned import rows
 from perstep.mdp.evaluation import NotUnichain
 from perstep.mdp.solving import NotCommunicating
 from perstep.numerics.quantiles import levels
@@ -40,6 +41,7 @@ def exact_answers(agent: Any) -> dict[str, Any]:
             what += f", followed with ε = {epsilon:g}" if epsilon else ""
         quantiles = exact.reward_distribution.quantile(levels(agent.reward_quantiles.size))
         answers = {"what": what, "average_reward": exact.average_reward, "quantiles": np.asarray(quantiles).tolist()}
+        answers["rows"] = {row.name: row.value for row in rows(exact.reward_distribution)[1:]}
         if learner.control and level == 1.0:
             answers["optimal_average_reward"] = best.average_reward
     except (NotUnichain, NotCommunicating, ArithmeticError) as error:

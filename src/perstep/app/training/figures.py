@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
 from perstep.display.progress import si
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 SMOOTHED = 40  # the smoothed line averages over 1/40 of the run
-FEW = 20  # up to this number of quantiles, lines are drawn with full width
+FEW = 20  # up to this number of quantiles, each is a line; more are a fan
+# The levels between which the fan is filled, and how dark; 0 and 1 are the outermost quantiles.
+FAN = {(0.0, 1.0): 0.2, (0.05, 0.95): 0.4, (0.25, 0.75): 0.65}
 EXACT = "exact"
 LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, "handlelength": 1.8}
 
@@ -28,27 +31,30 @@ LEGEND: Any = {"loc": "outside lower center", "ncols": 4, "columnspacing": 1.5, 
 def quantile_convergence(
     path: str | os.PathLike[str], metrics: polars.DataFrame, exact: dict[str, Any] | None = None, title: str = ""
 ) -> None:
-    """θ_i against steps, and their final values. Dotted: the exact quantiles of the final policy.
+    """θ_i against steps, and their final values: lines, or a fan where there are many. Dotted: the exact quantiles of the final
+    policy.
 
-    `metrics` has the columns step, average_reward and theta_1 … theta_m. `exact` has the entries `quantiles` and `average_reward`
-    if they are known. With m = 1, the rule `differential`, the figure shows the average reward.
+    `metrics` has the columns step, average_reward and theta_1 … theta_m, m > 1; `exact` has `quantiles` if they are known.
     """
     theta = metrics.select("^theta_.*$").to_numpy()  # (rows, m)
     steps, average = metrics["step"].to_numpy(), metrics["average_reward"].to_numpy()
-    known = exact or {}
+    known = (exact or {}).get("quantiles")
     with look():
-        if theta.shape[1] == 1:
-            figure, (left,) = panels()
-            left.plot(steps, average, color=BLUE, label="learnt average reward")
-            if "average_reward" in known:
-                left.axhline(known["average_reward"], color=BLACK, ls=":", lw=1.1, label=EXACT)
-        else:
-            figure, (left, right) = panels(2, ratios=(2.6, 1), sharey=True)
-            _convergence(left, steps, theta, known.get("quantiles"))
-            left.plot(steps, average, color=ORANGE, lw=1.3, label="learnt average reward")
-            _final_quantiles(right, theta[-1], known.get("quantiles"))
-        _finish(figure, left, title, "reward per step", steps[-1])
+        figure, (left, right) = panels(2, ratios=(2.6, 1), sharey=True)
+        (_convergence if theta.shape[1] <= FEW else _fan)(left, steps, theta, known)
+        left.plot(steps, average, color=ORANGE, lw=1.3, label="learnt average reward")
+        _final_quantiles(right, theta[-1], known)
+        said = beyond(float(average[-1]), theta[-1])
+        _finish(figure, left, "\n".join(filter(None, (title, said))), "reward per step", steps[-1])
         save(figure, path)
+
+
+def beyond(average: float, theta: Floats) -> str:
+    """What to say of an average that lies outside its quantiles; empty if it does not."""
+    if not average < theta.min() and not average > theta.max():
+        return ""
+    side, end, kind = ("below", "lowest", "low") if average < theta.min() else ("above", "highest", "high")
+    return f"average {side} the {end} quantile, since rarer {kind} rewards count"
 
 
 def reward_rate(
@@ -132,14 +138,36 @@ def trailing_mean(rate: Floats, window: NDArray[np.int64], span: int) -> Floats:
 
 def _convergence(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: list[float] | None) -> None:
     """One line per quantile, from dark for the lowest level to light for the highest."""
-    colours, few = level_colours(theta.shape[1]), theta.shape[1] <= FEW
+    colours = level_colours(theta.shape[1])
     for i, colour in enumerate(colours):
-        axes.plot(steps, theta[:, i], color=colour, lw=1.3 if few else 0.7)
+        axes.plot(steps, theta[:, i], color=colour, lw=1.3)
     axes.plot([], [], color=colours[len(colours) // 3], label="learnt quantiles")
     if exact is not None:
         for level in sorted(set(exact)):
-            axes.axhline(level, color=BLACK, ls=":", lw=0.8 if few else 0.6, zorder=3)
+            axes.axhline(level, color=BLACK, ls=":", lw=0.8, zorder=3)
         axes.plot([], [], color=BLACK, ls=":", lw=0.8, label=EXACT)
+
+
+def _fan(axes: Axes, steps: NDArray[np.int64], theta: Floats, exact: list[float] | None) -> None:
+    """The median, and bands between quantiles whose levels lie as far from one half."""
+    tau, ordered = np.asarray(levels(theta.shape[1])), np.sort(theta, axis=1)
+    for (low, high), dark in FAN.items():
+        ends = [int(np.abs(tau - level).argmin()) for level in (low, high)]
+        name = "all quantiles" if low == 0.0 else f"{100 * low:g} to {100 * high:g} %"
+        axes.fill_between(steps, *ordered[:, ends].T, color=mixed(BLUE, dark), lw=0, label=name)
+        if exact is not None and low > 0.0:
+            for end in ends:
+                axes.axhline(exact[end], color=BLACK, ls=":", lw=0.8, zorder=3)
+    middle = theta.shape[1] // 2
+    axes.plot(steps, ordered[:, middle], color=BLUE, lw=1.3, label="median")
+    if exact is not None:
+        axes.axhline(exact[middle], color=BLACK, ls=":", lw=0.8, zorder=3, label=EXACT)
+
+
+def mixed(colour: str, share: float) -> tuple[float, float, float]:
+    """A colour in white."""
+    red, green, blue = (1.0 - share * (1.0 - part) for part in to_rgb(colour))
+    return red, green, blue
 
 
 def _final_quantiles(axes: Axes, theta: Floats, exact: list[float] | None) -> None:

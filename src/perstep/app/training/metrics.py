@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perstep.agent.agent import Agent
+from perstep.agent.earned import sentences
 from perstep.agent.tracking import learning
 from perstep.app.run_view import RunStatus
 from perstep.distributions.history import EPISODES, PENDING, RETURNS, REWARDS, mean_return
@@ -18,21 +19,16 @@ if TYPE_CHECKING:
 
 
 def run_status(agent: Agent) -> RunStatus:
-    """The status of an agent now: means over the last twentieth of its steps."""
-    history = agent.history
-    rows = max(1, len(history) // 20)
-    rate = float(np.mean(history.reward_rate[-rows:])) if len(history) else float("nan")
-    window = history.window * min(rows, len(history))
-    episode_return, episodes = last_episodes(agent, rows)
+    """The status of an agent now; returns are those of episodes in the last twentieth of its steps."""
+    episode_return, episodes = last_episodes(agent, max(1, len(agent.history) // 20))
     return RunStatus(
         agent.steps,
         agent.average_reward,
-        rate,
-        window,
-        agent.reward_quantiles,
+        agent._life.reward_distribution,
+        agent.learned_distribution if agent.steps and agent._learns_distribution else None,
         episode_return,
         episodes,
-        earned_reward=agent._life.recent_reward,
+        sentences=tuple(sentences(agent)),
         findings=tuple(map(str, agent.check())),
         **learning(agent),
     )

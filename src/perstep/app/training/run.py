@@ -138,7 +138,8 @@ def draw(folder: Path) -> None:
     evaluations = read_table(folder / EVALUATIONS) if (folder / EVALUATIONS).exists() else None
     title = f"{record['algorithm']} in {record['world']}"
     exact = record.get("exact") or {}
-    figures.quantile_convergence(folder / QUANTILES.removesuffix(".png"), metrics, exact, title)
+    if "theta_2" in metrics.columns:
+        figures.quantile_convergence(folder / QUANTILES.removesuffix(".png"), metrics, exact, title)
     figures.reward_rate(folder / REWARD_RATE.removesuffix(".png"), metrics, exact, title, evaluations)
     if metrics["episodes"].sum():
         figures.episode_return(folder / EPISODE_RETURN.removesuffix(".png"), metrics, title, evaluations)

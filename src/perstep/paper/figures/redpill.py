@@ -28,7 +28,7 @@ def rewards(results: Results) -> Figure:
         curves.rolling_rewards(both, results, study, f"{label(study)} Q-learning")
     for axes, last, title in zip(both, (study.steps // 10, study.steps), ("the first tenth", "the whole"), strict=True):
         exact = optimal_rewards(study.fixed["epsilon"]).mean
-        axes.axhline(exact, color=style.BLACK, lw=0.9, ls=":", label="optimal policy, exact")
+        axes.axhline(exact, color=style.BLACK, lw=0.9, label="optimal policy, exact")
         axes.set_title(f"{title} of {study.num_runs} runs")
         style.steps_axis(axes, last)
     both[0].set_ylabel(f"reward per step\n(rolling mean over {curves.rolling_steps(study):,} steps)")
