@@ -36,7 +36,9 @@ class Critics(nn.Module):
 
     def features(self, inputs: torch.Tensor) -> torch.Tensor:
         """What the critics and the policy read of an observation, (B, features)."""
-        features: torch.Tensor = self.body(inputs)
+        features = inputs
+        for layer in self.body:  # as in ValueNetwork
+            features = layer.forward(features)
         return features
 
     def forward(self, features: torch.Tensor, action: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
@@ -84,6 +86,10 @@ def squashed(gaussian: tuple[torch.Tensor, torch.Tensor], noise: torch.Tensor) -
     """Actions tanh(mean + deviation · noise), (B, numbers), and the logarithm of their density, (B,)."""
     mean, log_deviation = gaussian
     raw = mean + log_deviation.exp() * noise
-    log_normal = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2.0 * math.pi)
-    log_slope = 2.0 * (math.log(2.0) - raw - functional.softplus(-2.0 * raw))  # log(1 − tanh²)
-    return torch.tanh(raw), (log_normal - log_slope).sum(-1)
+    log_normal = -0.5 * noise.square().sum(-1) - 0.5 * noise.shape[-1] * math.log(
+        2.0 * math.pi
+    )  # without the deviation
+    log_slope = (
+        raw + functional.softplus(-2.0 * raw) - math.log(2.0)
+    )  # −½ log(1 − tanh²), also where that is 0 in floats
+    return torch.tanh(raw), log_normal + (2.0 * log_slope - log_deviation).sum(-1)

@@ -1,4 +1,4 @@
-"""MuJoCo beside Stable-Baselines3's SAC: `python benchmarks/mujoco.py run [--worlds …] [--seeds N] [--share S]`, then `show`.
+"""MuJoCo beside Stable-Baselines3's SAC: `python benchmarks/robots.py run [--worlds …] [--seeds N] [--share S]`, then `show`.
 
 Every algorithm with its defaults, in the same number of steps. A run is (world, algorithm, seed); finished runs are rows of one
 Parquet file, so that a study that is killed continues with the runs that are missing. Pendulum-v1 and linear-quadratic control are
@@ -40,7 +40,7 @@ OURS: dict[str, dict[str, Any]] = {
 }
 THEIRS = {"SB3 SAC": 0.99, "SB3 SAC, .999": 0.999}
 WINDOWS = 50
-RESULTS = Path(__file__).parent / "results" / "mujoco.parquet"
+RESULTS = Path(__file__).parent / "results" / "robots.parquet"
 
 
 class Listening(gymnasium.Wrapper):  # type: ignore[type-arg]
