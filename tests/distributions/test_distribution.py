@@ -158,7 +158,8 @@ def test_hundred_thousand_components() -> None:
 def test_repr_says_what_one_wants_to_know() -> None:
     assert repr(EPSILON_BLUE) == (
         "Distribution(mean -0.605, std 0.3937, "
-        "quantiles 5%: -1.063, 25%: -0.9967, 50%: -0.7, 75%: -0.2033, 95%: -0.1374)"
+        "quantiles 5%: -1.063, 25%: -0.9967, 50%: -0.7, 75%: -0.2033, 95%: -0.1374, "
+        "mean of the worst 10%: -1.069, 1%: -1.12)"
     )
 
 
