@@ -79,3 +79,13 @@ def test_an_evaluation_says_how_sure_it_is():
     assert abs(found.average_reward - exact) < 4 * found.average_reward_error
     assert str(found).startswith(f"{found.average_reward:.5g} ± ")
     assert "per episode" not in str(found)
+
+
+def test_an_evaluation_says_what_learning_costs_and_when_it_has_no_error():
+    agent = perstep.QLearning("CliffWalking-v1", rule="differential", seed=1).learn(20_000)
+    found = agent.evaluate(5_000, deterministic=True)
+    assert found.price_of_learning == pytest.approx(found.average_reward - agent.reward_distribution.mean)
+    assert f"; while learning it earned {found.price_of_learning:.2g} less per step" in str(found)
+    few = agent.evaluate(10)
+    assert "over 10 steps (too few for a standard error)" in str(few)
+    assert few.price_of_learning == 0.0

@@ -158,7 +158,8 @@ def test_hundred_thousand_components() -> None:
 def test_repr_says_what_one_wants_to_know() -> None:
     assert repr(EPSILON_BLUE) == (
         "Distribution(mean -0.605, std 0.3937, "
-        "quantiles 5%: -1.063, 25%: -0.9967, 50%: -0.7, 75%: -0.2033, 95%: -0.1374)"
+        "quantiles 5%: -1.063, 25%: -0.9967, 50%: -0.7, 75%: -0.2033, 95%: -0.1374, "
+        "mean of the worst 10%: -1.069, 1%: -1.12)"
     )
 
 
@@ -347,3 +348,14 @@ def test_bad_input_gets_a_sentence(attempt: object, sentence: str) -> None:
     assert callable(attempt)
     with pytest.raises(ValueError, match=sentence):
         attempt()
+
+
+def test_a_picture_over_another_one() -> None:
+    (axes,) = (
+        Distribution([0.5, 0.5], [0.0, 1.0]).plot(label="learnt", beside={"exact": Distribution([1.0], [1.0])}).axes
+    )
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "learnt", "exact", "mean of exact 1", "mean 0.5", "mean of the worst 5 % 0"
+    ]  # fmt: skip
+    (axes,) = EPSILON_BLUE.plot(beside={"other": Distribution([1.0], [1.0])}).axes
+    assert axes.get_ylabel() == "density"

@@ -212,3 +212,14 @@ def test_a_regret_is_beside_a_finite_number(optimum):
 def test_the_regret_of_a_life_is_what_it_lost():
     history = perstep.QLearning("perstep/RedPillBluePill-v0", rule="d2").learn(1_000).history
     assert history.regret(-0.6) == pytest.approx(1_000 * (-0.6 - history.lifetime_reward))
+
+
+def test_the_life_in_a_figure():
+    history = perstep.QLearning("perstep/RedPillBluePill-v0", rule="d2").learn(1_000).history
+    assert history.total_reward == pytest.approx(1_000 * history.lifetime_reward)
+    (axes,) = history.plot().axes
+    assert axes.get_title() == ""
+    assert (
+        axes.get_title(loc="left")
+        == f"earned {history.total_reward:,.6g} in 1,000 steps, regret {history.regret():,.6g}"
+    )

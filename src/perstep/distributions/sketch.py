@@ -395,7 +395,7 @@ def atoms(sketch: Sketch) -> Atoms:
     if not sketch.cursor.size:
         none = np.zeros(0, np.int64)
         return Atoms(np.zeros(0), none, none)
-    current, waiting = int(sketch.cursor[FILLED]), waiting_rewards(sketch)
+    current, waiting = int(sketch.cursor[FILLED]), waiting_rewards(sketch) + 0.0  # −0 is 0
     tables = [table(sketch, block) for block in range(current + 1)]
     sizes = [each.stop - each.start for each in tables]
     return Atoms(
