@@ -65,8 +65,8 @@ SHOWN_BY = {
     39: ("tests/studies/test_statistics.py::test_intervals_are_rliable_s",),
     40: ("tests/paper/test_reproduction.py",),
     41: ("tests/test_readme.py",),
-    42: ("tests/deep/continuous/test_sac_agent.py::test_linear_quadratic_control_is_learnt",),
-    43: ("tests/deep/continuous/test_sac_agent.py::test_linear_quadratic_control_is_learnt",),
+    42: ("tests/deep/continuous/test_sac_agent.py::test_continuous_actions_are_learnt",),
+    43: ("tests/deep/continuous/test_sac_agent.py::test_continuous_actions_are_learnt",),
 }
 """Row of beside-others.md → the tests that show what its cell about perstep says."""
 SETTINGS = SimpleNamespace(**runpy.run_path(str(DOCS / "learners" / "settings.py")))
