@@ -163,7 +163,7 @@ def test_values_that_diverge(agent_type, world, settings):
     [
         (perstep.QLearning, access_control(), {"preset": "paper", "step_size": 1e-6}),
         (perstep.ActorCritic, "perstep/InvertedPendulum-v0", {"step_size": 1e-5}),
-        (perstep.TileQ, "perstep/PendulumSwingUp-v0", {"rule": "d3", "step_size": 1e-6}),
+        (perstep.TileQ, "perstep/PendulumSwingUp-v0", {"rule": "d3", "step_size": 1e-7}),
     ],
 )
 def test_steps_that_are_far_too_small(agent_type, world, settings):

@@ -37,4 +37,4 @@ def test_memory_is_flat_once_the_replay_is_full(tmp_path: Path) -> None:
     assert resident() - before < 4_000_000  # 200 bytes a step would be seen: a kept observation, a kept graph
     agent.save(tmp_path / "late")
     early, late = ((tmp_path / name).stat().st_size for name in ("early", "late"))
-    assert abs(late - early) < 200  # the digits of some numbers
+    assert abs(late - early) < 8_000  # the tables of the blocks of rewards, and the digits of some numbers

@@ -38,7 +38,8 @@ for name in names:
     cell = ALGORITHMS[name]
     given = () if cell.learner.control else ([0] * 9,)
     small = {"hidden": (8,), "replay_capacity": 2000} if cell.learner.values == "network" else {}
-    agent = perstep.make_agent(name, worlds[cell.learner.values], *given, num_quantiles=5, seed=1, **small)
+    world = worlds[cell.learner.values] if cell.learner.name != "sac" else "perstep/LinearQuadratic-v0"
+    agent = perstep.make_agent(name, world, *given, num_quantiles=5, seed=1, **small)
     agent.learn(400).save("agent.safetensors")
     again = perstep.load("agent.safetensors").learn(200)
     agent.learn(200)

@@ -249,7 +249,10 @@ def test_where_rewards_differ_an_end_costs_nothing():
     [
         ({"reset_cost": "atuo"}, "Did you mean 'auto'"),
         ({"return_mean": "td"}, "Known: delta, quantiles"),
-        ({"average_step_size": 0.1}, "average_step_size.*is a setting of ActorCritic and of DeepQ and of TileQ"),
+        (
+            {"average_step_size": 0.1},
+            "average_step_size.*is a setting of ActorCritic and of DeepQ and of Soft",
+        ),
         ({"epsilon": perstep.Decay(2.0)}, "epsilon is a probability"),
         ({"reward_ratio": 1.0, "reward_step_size": 0.1}, "Name one of them"),
         ({"reward_ratio": None}, "Give reward_ratio or reward_step_size"),

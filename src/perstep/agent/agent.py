@@ -248,7 +248,7 @@ class Agent(Family):
             raise TypeError(f"learn has no argument {name!r}. {instead_of(name) or 'See help(agent.learn).'}")
         with _alone(self):
             self._learn(whole("num_steps", num_steps, 0), progress, callbacks_of(callback), snapshot_at)
-        if not self.may_diverge and (found := self.check()):
+        if not self.may_diverge and self._life.has_grown() and (found := self.check()):
             more = f" ({len(found) - 1} more: agent.check())" if len(found) > 1 else ""
             warnings.warn(f"{found[0]}{more}", FindingWarning, stacklevel=2)
         return self

@@ -35,7 +35,16 @@ class Life:
         self.snapshots: list[Snapshot] = []
         self.trace = Trace()
         self.record = new_record(theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums())
+        self._grown_at = 0
         self._read: tuple[tuple[int, ...], Distribution | None] | None = None  # what was read last, and when
+
+    def has_grown(self) -> bool:
+        """Whether at least a block of steps has come since this was last asked: less says nothing new of what was earned, and would
+        make many short calls of learn slow."""
+        if (self.steps - self._grown_at) * BLOCKS < self.steps:
+            return False
+        self._grown_at = self.steps
+        return True
 
     def record_every(self, window: int, rows: int, sketch: bool) -> None:
         """Begin a record with windows of exactly `window` steps, in `rows` rows; without a sketch of the rewards if so told."""
@@ -90,6 +99,8 @@ class Life:
         sketch = self._new_sketch() if arrays["sketch.cursor"].size else no_sketch()
         if sketch.cursor.size:
             fill_sketch(sketch, arrays)
+        else:
+            fill("sketch", kept(sketch), arrays)
         self._read = None
         rows = len(arrays["record.reward_rate"])
         self.record = new_record(self.theta_size, rows=rows, sketch=sketch, block_sums=self._new_block_sums())
