@@ -28,7 +28,7 @@ import numpy as np
 
 SECONDS, BYTES = 10.0, 1_000_000_000  # the limits for one file: processor time and memory
 LONGEST = 60.0  # seconds of waiting, also if the processor is busy with something else
-START = 300.0  # seconds for a child to import and compile
+START = 300.0  # seconds of processor time for a child to import and compile
 KINDS = [
     *["agent"] * 12,
     *["result"] * 4,
@@ -418,7 +418,10 @@ class Child:
         self.process = context.Process(target=serve, args=(theirs, str(self.folder)), daemon=True)
         self.process.start()
         theirs.close()
-        if not self.connection.poll(START) or self.connection.recv()[0] != "ready":
+        while not self.connection.poll(1.0):
+            if not self.process.is_alive() or self.processor_time() > START:
+                raise RuntimeError("The child did not start.")
+        if self.connection.recv()[0] != "ready":
             raise RuntimeError("The child did not start.")
 
     def processor_time(self) -> float:
