@@ -46,7 +46,7 @@ def test_what_a_signature_allows_is_as_before():
         ({"day_steps": ENORMOUS}, "Choose fewer day_steps"),
         ({"day_steps": 10**13}, "Choose fewer day_steps"),
         ({"drift_memory": "x"}, "drift_memory must be at least 0 and below 1, got 'x'"),
-        ({"min_reward": None}, "min_reward must be a finite number"),
+        ({"min_reward": None}, "min_reward must be below 0, got None"),
     ],
 )
 def test_a_day_of_a_web_service_that_nobody_means(given, words):

@@ -6,6 +6,7 @@ It is not a task of the paper. Its rewards have a wide range: about −5 per ste
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, final
 
@@ -173,5 +174,5 @@ def _check(settings: dict[str, Any]) -> None:
             raise ValueError(f"{name} must be a number of at least 0, got {shown(value)}.")
     if not (is_finite(value := settings["drift_memory"]) and 0 <= value < 1):
         raise ValueError(f"drift_memory must be at least 0 and below 1, got {shown(value)}.")
-    if not (is_finite(value := settings["min_reward"]) and value < 0):
-        raise ValueError(f"min_reward must be a finite number below 0, got {shown(value)}.")
+    if not (isinstance(value := settings["min_reward"], numbers.Real) and value < 0):  # −∞: nothing is clipped
+        raise ValueError(f"min_reward must be below 0, got {shown(value)}.")
