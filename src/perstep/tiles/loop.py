@@ -141,7 +141,8 @@ def learn_in_motion(
     rule: int, world: MotionWorld, ends: Ends, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate,
     work: Workspace, schedule: Schedule, policy_ratio: float, tiling: Tiling, room: Room, scale: Scale | None,
     average: AverageSteps | None, level: Level | None, optimism: Optimism | None, traces: Traces | None,
-    reference: Reference | None, risk: Risk | None, record: Record, generator: Generator, place: MotionPlace, clock: int, num_steps: int,
+    reference: Reference | None, risk: Risk | None, record: Record, generator: Generator, place: MotionPlace, clock: int,
+    num_steps: int,
 ) -> None:  # fmt: skip
     """Learn for a number of steps in any world of motion. An end is a transition to the next start; a truncation is none."""
     action = place.counters[CHOSEN]
