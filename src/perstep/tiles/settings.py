@@ -31,6 +31,7 @@ class TileConfig(ApproximateConfig):
             "divide_by_tilings": True,
             "tiles": "auto",
             "trace_decay": 0.7,
+            "level_ratio": 1.0,
             "optimism": 1.0,
             "forecast": True,
         },
@@ -69,6 +70,10 @@ class TileConfig(ApproximateConfig):
     trace_decay: float = 0.0
     """λ of eligibility traces: an error δ also moves what was done k steps before, by (γλ)^k of it; 0 is the paper.
     Without traces the presets have other steps (step_size, policy_ratio); the rule "rvi" has none."""
+    level_ratio: float = 0.0
+    """κ: R̄ + κ times the mean of all values over the box is subtracted from every reward, so that on-policy, undiscounted values
+    keep their level while R̄ is behind. In force where the level is free: with an `average_step_size` that follows the rewards,
+    and where an end is an ordinary step. 0 is the paper."""
     optimism: float = 0.0
     """The size of the bonus of the unseen, as a multiple of the spread of returns. It needs scale_free. 0 is the paper."""
     optimism_delay: float = 1000.0
@@ -77,6 +82,7 @@ class TileConfig(ApproximateConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._number("huber", 0.0)
+        self._number("level_ratio", 0.0)
         self._number("optimism", 0.0)
         self._number("trace_decay", 0.0, 1.0)
         self._number("optimism_delay", 0.0, above=True)
@@ -128,6 +134,13 @@ class TileConfig(ApproximateConfig):
         decay = as_decay(step)
         by_reward = decay.scale if self.average_follows_rewards else 0.0
         return AverageSteps(decay.scale - by_reward, by_reward, decay.power, decay.delay)
+
+    @property
+    def level_share(self) -> float:
+        """κ where the level of values is free and R̄ follows the rewards, which do not know it; otherwise 0. Off-policy R̄ follows δ,
+        whose sum is the level."""
+        free = self._average_is_free and self.termination == "continue" and self.on_policy
+        return self.level_ratio if free and self.average_steps is not None else 0.0
 
     @property
     def value_decay(self) -> Decay:
