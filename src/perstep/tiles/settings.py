@@ -156,7 +156,7 @@ class ActorCriticConfig(TileConfig):
     presets: ClassVar[Presets] = {
         "steady": {
             "step_size": Decay(0.4, 0.5, 50_000.0),
-            "policy_ratio": 0.6,
+            "policy_ratio": 1.0,
             "average_step_size": Decay(0.1, 1.0, 100.0),
             "optimism_delay": 100_000.0,
         },
