@@ -84,11 +84,6 @@ class SoftActorCriticLearner(NetworkLearner):
             return 0
         return 1 if any(weight is own for own in self.online.policy.parameters()) else super()._order(weight)
 
-    def _rescale(self, factor: float) -> None:
-        super()._rescale(factor)
-        with torch.no_grad():
-            self.online.log_temperature.add_(float(np.log(factor)))
-
     @property
     def temperature(self) -> float:
         """The weight of the entropy, in rewards."""
