@@ -48,7 +48,8 @@ CACHE = _cache_folder()
 # to count. The counters are shared by all threads, and would take several times as long as a step.
 # `forceinline=False`: an option that is not given is inherited from the function that happens to be the first to call this one, so
 # that speed would depend on which agent was compiled first on a machine.
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": False}
+# `no_cfunc_wrapper=True`: nothing here is called from C, and wrappers for it are a tenth of the time of compilation.
+OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": False, "no_cfunc_wrapper": True}
 
 
 def compiled(function: Function, **options: Any) -> Function:

@@ -31,7 +31,6 @@ class TileConfig(ApproximateConfig):
             "divide_by_tilings": True,
             "tiles": "auto",
             "trace_decay": 0.7,
-            "level_ratio": 1.0,
             "optimism": 1.0,
             "forecast": True,
         },
@@ -156,8 +155,9 @@ class ActorCriticConfig(TileConfig):
     presets: ClassVar[Presets] = {
         "steady": {
             "step_size": Decay(0.4, 0.5, 50_000.0),
-            "policy_ratio": 0.6,
+            "policy_ratio": 1.0,
             "average_step_size": Decay(0.1, 1.0, 100.0),
+            "level_ratio": 1.0,
             "optimism_delay": 100_000.0,
         },
         "changing": {"step_size": 0.15},

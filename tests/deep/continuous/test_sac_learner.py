@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
 
 import gymnasium
 import numpy as np
@@ -161,7 +162,11 @@ def test_losses_are_those_of_a_slow_transcription(case, seed):
     got = [float(loss.detach()) for loss in parts]
     assert got == pytest.approx(slow_losses(learner, sample, average, ahead_noise, noise), rel=2e-6, abs=1e-6)
     whole, _ = learner.loss(sample, rewards, learner._steps())
-    assert float(whole.detach()) == pytest.approx(sum(got), rel=1e-6)
+    assert float(whole.detach()) == pytest.approx(got[0], rel=1e-6)
+    weights = list(learner.online.parameters())
+    slopes = [torch.autograd.grad(loss, weights, allow_unused=True, retain_graph=True) for loss in (whole, sum(parts))]
+    for one, other in zip(*slopes, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 def test_with_a_horizon_the_mean_of_the_quantiles_has_the_loss_of_d2():
@@ -268,7 +273,7 @@ def test_density_of_a_squashed_gaussian_is_one_over_the_box():
 
 
 @pytest.mark.parametrize("rule", ["differential", "d3"])
-def test_a_new_unit_changes_no_value_and_no_temperature(rule):
+def test_a_new_unit_changes_no_value_and_the_temperature_goes_with_it(rule):
     agent = perstep.SoftActorCritic("Pendulum-v1", rule=rule, hidden=(8,), batch_size=8, learning_starts=20, threads=1)
     agent.learn(40)
     observation, action = np.array([1.0, 0.0, 0.5]), [0.7]
@@ -276,5 +281,21 @@ def test_a_new_unit_changes_no_value_and_no_temperature(rule):
     unit = learner.unit
     learner._rescale(0.25)
     learner.unit = 4.0 * unit
-    assert agent.temperature == pytest.approx(before, rel=1e-6)
+    assert agent.temperature == pytest.approx(4.0 * before, rel=1e-6)
     assert agent.action_value(observation, action) == pytest.approx(value, rel=1e-5)
+
+
+def test_compiled_losses_are_the_plain_ones():
+    if shutil.which("c++") is None:
+        pytest.skip("torch.compile needs a C++ compiler")
+    plain, compiled = (new(rule="d2", normalization="layer", compile=wanted) for wanted in (False, True))
+    sample = batch()
+    with plain.learning():
+        expected, _ = fed(plain, *noises()).losses_and_look(sample, average_of(plain, 0.3), plain._steps())
+    with compiled.learning():
+        got, _ = fed(compiled, *noises()).losses_and_look(sample, average_of(compiled, 0.3), compiled._steps())
+    for one, other in zip(got, expected, strict=True):
+        assert float(one.detach()) == pytest.approx(float(other.detach()), rel=1e-5)
+    slopes = [torch.autograd.grad(sum(parts), list(learner.online.parameters())) for parts, learner in ((got, compiled), (expected, plain))]
+    for one, other in zip(*slopes, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

@@ -84,11 +84,6 @@ class SoftActorCriticLearner(NetworkLearner):
             return 0
         return 1 if any(weight is own for own in self.online.policy.parameters()) else super()._order(weight)
 
-    def _rescale(self, factor: float) -> None:
-        super()._rescale(factor)
-        with torch.no_grad():
-            self.online.log_temperature.add_(float(np.log(factor)))
-
     @property
     def temperature(self) -> float:
         """The weight of the entropy, in rewards."""
@@ -128,9 +123,10 @@ class SoftActorCriticLearner(NetworkLearner):
             return np.asarray(self.unit * lesser(both).to("cpu", torch.float64).numpy())
 
     def loss(self, batch: Batch, rewards: RewardEstimate, steps: Steps) -> tuple[torch.Tensor, losses.Look]:
-        """Those of the critics, of the policy and of the temperature, which share no weights: their sum."""
-        parts, look = self.losses_and_look(batch, rewards, steps)
-        return sum(parts[1:], parts[0]), look
+        """That of the critics, with the slopes of all three losses, which share no weights. The others are no measure of errors."""
+        (of_critics, of_policy, of_temperature), look = self.losses_and_look(batch, rewards, steps)
+        rest = of_policy + of_temperature
+        return of_critics + (rest - rest.detach()), look
 
     def losses_and_look(self, batch: Batch, rewards: RewardEstimate, steps: Steps) -> tuple[Parts, losses.Look]:
         """The three losses, and the values that the critics compare."""
