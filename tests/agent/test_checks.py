@@ -133,7 +133,7 @@ def test_random_actions_that_do_what_the_policy_leaves_out():
     (told,) = [str(finding) for finding in agent.check() if finding.name == "greedy"]
     assert f"Without exploration the policy earned {found.average_reward:.4g} per step in 20,000 steps" in told
     assert f"the agent earned {agent.reward_distribution.mean:.4g} recently: its random actions do" in told
-    assert f"; while learning it earned {-found.gain_over_learning(2.0):.2g} more per step" in str(found)
+    assert f"; while learning it earned {-found._gain_over_learning(2.0):.2g} more per step" in str(found)
     agent.evaluate(20_000)
     assert "greedy" in names(agent)  # an evaluation with exploration says nothing new
     assert "greedy" not in names(agent.learn(1))  # another policy
@@ -141,7 +141,7 @@ def test_random_actions_that_do_what_the_policy_leaves_out():
 
 def test_a_policy_that_needs_no_exploration_is_no_finding():
     agent = perstep.QLearning(two_loop(), rule="d2", seed=1).learn(20_000)
-    assert agent.evaluate(5_000, deterministic=True).gain_over_learning(2.0) >= 0.0
+    assert agent.evaluate(5_000, deterministic=True)._gain_over_learning(2.0) >= 0.0
     assert agent.check() == []
 
 

@@ -24,7 +24,7 @@ from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agent.card import card
 from perstep.agent.checks import Finding, FindingWarning, findings
 from perstep.agent.earned import headline
-from perstep.agent.evaluation import Evaluation, Snapshot
+from perstep.agent.evaluation import Evaluation, Snapshot, evaluation_of
 from perstep.agent.family import Family
 from perstep.agent.life import LONGEST, Life
 from perstep.display.progress import Bar
@@ -408,7 +408,7 @@ class Agent(Family):
         if found is None:
             choose = self._chooser(generator, deterministic)
             rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
-            found = Evaluation.of_all(rewards, returns)
+            found = evaluation_of(rewards, returns)
         return self._beside_learning(found, deterministic)
 
     def _beside_learning(self, found: Evaluation, deterministic: bool) -> Evaluation:

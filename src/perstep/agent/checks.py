@@ -195,7 +195,7 @@ def _greedy(agent: Agent) -> Iterator[Finding]:
     steps, found = agent._life.without_exploring or (-1, None)
     if found is None or steps != agent.steps:
         return
-    less = -found.gain_over_learning(ERRORS)
+    less = -found._gain_over_learning(ERRORS)
     if less <= APART * agent.reward_distribution.std:
         return
     epsilon = getattr(agent, "epsilon", None)

@@ -46,11 +46,11 @@ class Evaluation:
     def price_of_learning(self) -> float:
         """By how much more per step this policy earned than the agent did recently while it learnt, with its random actions; 0
         where the difference is within twice its standard error, or where that is not known."""
-        return max(self.gain_over_learning(ERRORS), 0.0)
+        return max(self._gain_over_learning(ERRORS), 0.0)
 
-    def gain_over_learning(self, errors: float) -> float:
-        """By how much more per step this policy earned than the agent did recently while it learnt, less than 0 if it earned less;
-        0 where the difference is within so many standard errors, or where that is not known."""
+    def _gain_over_learning(self, errors: float) -> float:
+        """By how much more per step this policy earned than the agent did recently while it learnt, below 0 if it earned less; 0
+        where the difference is within so many standard errors, or where that is not known."""
         if self.while_learning is None:
             return 0.0
         more = self.average_reward - self.while_learning.mean
@@ -71,7 +71,7 @@ class Evaluation:
         episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
         error = self.average_reward_error
         known = "95 %" if math.isfinite(error) else "too few for a standard error"
-        gain = self.gain_over_learning(ERRORS)
+        gain = self._gain_over_learning(ERRORS)
         paid = f"; while learning it earned {abs(gain):.2g} {'less' if gain > 0.0 else 'more'} per step" if gain else ""
         return f"{with_interval(self.average_reward, error)} per step over {self.num_steps:,} steps ({known}){episodes}{paid}"
 
@@ -92,16 +92,16 @@ class Evaluation:
         return Forecast(num_steps, *expected_sum(block_sums_of(self.rewards), num_steps), samples=seen)
 
     @classmethod
-    def of_all(cls, rewards: Floats, returns: Floats) -> Evaluation:
-        """From all rewards in their order."""
-        return cls(float(rewards.mean()), distribution_in_order(rewards), returns, rewards.size, rewards=rewards)
-
-    @classmethod
     def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:
         """From the sum of all rewards and those that were kept; places that were not filled are NaN."""
         rewards = kept[~np.isnan(kept)]
         whole = rewards if rewards.size == num_steps else None
         return cls(total / num_steps, distribution_in_order(rewards), returns, num_steps, rewards=whole)
+
+
+def evaluation_of(rewards: Floats, returns: Floats) -> Evaluation:
+    """The evaluation with these rewards in their order, and these returns of episodes."""
+    return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, rewards.size, rewards=rewards)
 
 
 def distribution_in_order(rewards: Floats) -> Distribution:
