@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import gymnasium
 
+from perstep.inputs.checks import choice
 from perstep.inputs.errors import unknown
 
 if TYPE_CHECKING:
@@ -164,8 +165,7 @@ def finite_env(world: str, render_mode: Literal["ansi"] | None = None, **paramet
     from perstep import worlds
     from perstep.mdp.env import FiniteMDPEnv
 
-    if world not in FINITE_WORLDS:  # a file may name it, and not everything in `worlds` is a world
-        raise unknown("finite world", world, FINITE_WORLDS)
+    choice("finite world", world, FINITE_WORLDS)  # a file may name it, and not everything in `worlds` is a world
     make = getattr(worlds, world)
     known = inspect.signature(make).parameters
     for name in parameters:
