@@ -1,7 +1,8 @@
 """Continuous actions: environment steps per second beside Stable-Baselines3's SAC, one update a step, batch 256, 2 × 256 units.
 
 In one process and in turns, on one thread: seconds are those of the processor, so that other programs do not count. sbx (JAX) takes
-part where it is installed.
+part where it is installed: `pip install sbx-rl -c constraints.txt` in an environment of its own, since it brings JAX and a nightly
+build of TensorFlow Probability. JAX takes all cores it may: `taskset -c 0` keeps it on one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ OURS: dict[str, dict[str, Any]] = {
     "differential, as it is": {"rule": "differential"},
     "rvi, as it is": {"rule": "rvi"},
     "d3, as it is": {"rule": "d3"},
+    "d2, compile=True": {"compile": True},
     'd2, precision="highest"': {"precision": "highest"},
     'd2, normalization="none"': {"normalization": "none"},
 }

@@ -278,6 +278,19 @@ def autoscaling(figure: Any) -> None:
     axes.legend(fontsize=7, ncols=4, loc="upper right")
 
 
+def continuous_actions(figure: Any) -> None:
+    """The optimal policies of the store of energy and of the reservoir."""
+    left, right = figure.subplots(1, 2)
+    best = gymnasium.make("perstep/EnergyStorage-v0").unwrapped.solve()  # type: ignore[attr-defined]
+    left.axhspan(0.0, best.buy_below, color=BLUE, alpha=0.5, lw=0, label="fill")
+    left.axhspan(best.sell_above, 1.0, color=ORANGE, alpha=0.6, lw=0, label="empty")
+    left.set(title="Store of energy", xlabel="level", ylabel="price", xlim=(0, 1), ylim=(0, 1))
+    left.legend(fontsize=7)
+    policy = np.asarray(gymnasium.make("perstep/Reservoir-v0").unwrapped.on_a_grid(100).solve().policy)  # type: ignore[attr-defined]
+    right.plot(np.linspace(0.0, 1.0, len(policy)), policy / 100, color=BLUE, drawstyle="steps-mid")
+    right.set(title="Reservoir", xlabel="level", ylabel="best release", xlim=(0, 1), ylim=(0, 0.5))
+
+
 PICTURES: dict[str, tuple[Callable[[Any], None], tuple[float, float]]] = {
     "operations": (operations, (11.0, 3.1)),
     "chains": (chains, (12.5, 5.0)),
@@ -290,6 +303,7 @@ PICTURES: dict[str, tuple[Callable[[Any], None], tuple[float, float]]] = {
     "puck-world": (puck_world, (8.0, 2.0)),
     "classic-control": (classic_control, (8.0, 2.2)),
     "autoscaling": (autoscaling, (8.0, 2.5)),
+    "continuous-actions": (continuous_actions, (8.0, 2.5)),
 }
 """Name of the file, without its suffix → function that draws it, and its size in inches."""
 

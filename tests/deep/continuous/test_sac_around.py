@@ -1,4 +1,4 @@
-"""What surrounds an agent works with continuous actions as with numbered ones: risk, film, TensorBoard, sweeps, cards, worlds without an end."""
+"""What surrounds an agent works with continuous actions too: risk, film, TensorBoard, sweeps, cards, worlds without an end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SHORT = {"replay_capacity": 150, "learning_starts": 32, "batch_size": 8, "num_quantiles": 5, "hidden": (8,)}
-FLAGS = [f"--{name.replace('_', '-')}={value[0] if isinstance(value, tuple) else value}" for name, value in SHORT.items()]
+FLAGS = [
+    f"--{name.replace('_', '-')}={value[0] if isinstance(value, tuple) else value}" for name, value in SHORT.items()
+]
 
 
 class Gamble(gymnasium.Env):

@@ -179,7 +179,8 @@ def test_with_a_horizon_the_mean_of_the_quantiles_has_the_loss_of_d2():
     around = losses.around_the_mean(delta, look, learner._settings)
     assert float(of_critics.detach()) == pytest.approx(float((delta.square().mean() + 2.0 * around).detach()), rel=1e-5)
     targets = sample.reward - 0.3 + look.bootstrap[:B].mean(1).numpy()
-    log_chance = np.mean([drawn_from(learner.online.policy, s, z)[1] for s, z in zip(sample.next_observation, ahead_noise)])
+    pairs = zip(sample.next_observation, ahead_noise, strict=True)
+    log_chance = np.mean([drawn_from(learner.online.policy, seen, drawn)[1] for seen, drawn in pairs])
     targets += 0.4 * log_chance - 0.1 * float(look.bootstrap.mean())
     np.testing.assert_allclose(delta[:B] + look.estimate[:B].mean(1).detach(), targets, rtol=1e-5, atol=1e-6)
 
@@ -296,6 +297,7 @@ def test_compiled_losses_are_the_plain_ones():
         got, _ = fed(compiled, *noises()).losses_and_look(sample, average_of(compiled, 0.3), compiled._steps())
     for one, other in zip(got, expected, strict=True):
         assert float(one.detach()) == pytest.approx(float(other.detach()), rel=1e-5)
-    slopes = [torch.autograd.grad(sum(parts), list(learner.online.parameters())) for parts, learner in ((got, compiled), (expected, plain))]
+    slopes = [torch.autograd.grad(sum(got), list(compiled.online.parameters()))]
+    slopes.append(torch.autograd.grad(sum(expected), list(plain.online.parameters())))
     for one, other in zip(*slopes, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

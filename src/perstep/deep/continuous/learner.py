@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
@@ -34,7 +34,6 @@ from perstep.rules.transition import (
     mean_of_last_axis,
 )
 
-
 Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """The losses of critics, policy and temperature."""
 
@@ -51,7 +50,9 @@ class SoftActorCriticLearner(NetworkLearner):
         self, observations: Observations, num_actions: int, config: Any, generator: Generator | None = None
     ) -> None:
         super().__init__(observations, num_actions, config, generator)
-        self._losses: Any = torch.compile(self.plain_losses, dynamic=False) if config.compile else self.plain_losses
+        self._losses: Callable[..., tuple[Parts, losses.Look]] = (
+            torch.compile(self.plain_losses, dynamic=False) if config.compile else self.plain_losses
+        )
 
     @classmethod
     def network(cls, config: SoftActorCriticConfig, observations: Observations, num_actions: int) -> ActorAndCritics:
@@ -150,14 +151,14 @@ class SoftActorCriticLearner(NetworkLearner):
         ahead_noise, here_noise = noise.chunk(2)
         with torch.no_grad():
             temperature = online.log_temperature.exp()
-            next_action, log_chance = squashed(
-                online.policy.forward(online.critics.features(next_inputs)), ahead_noise
-            )
+            next_action, log_chance = squashed(online.policy.forward(online.critics.features(next_inputs)), ahead_noise)
             after = lesser(self.target.forward(self.target.features(next_inputs), next_action))  # (B, n)
             bootstrap = after - temperature * log_chance[:, None]
             if ends is not None:
                 bootstrap = torch.where(ends[0][:, None], ends[1], bootstrap)
-            if self._settings.rule not in UNCENTERED:  # of R − α log π, the part that is no reward; and κ times the level
+            if (
+                self._settings.rule not in UNCENTERED
+            ):  # of R − α log π, the part that is no reward; and κ times the level
                 entropy = 0.0 if config.rule_row.average_is_read_from_values else -temperature * log_chance.mean()
                 surplus = surplus - entropy - self._settings.level_share * bootstrap.mean()
             targets = surplus[:, None] + self._settings.discount * bootstrap
@@ -173,7 +174,8 @@ class SoftActorCriticLearner(NetworkLearner):
 
     def _critic_loss(self, targets: torch.Tensor, look: losses.Look) -> torch.Tensor:
         """Half the mean squared δ, or the loss of return quantiles, summed over the two critics."""
-        settings, delta = self._settings, mean_of_last_axis(targets - look.estimate)
+        settings = self._settings
+        delta: torch.Tensor = mean_of_last_axis(targets - look.estimate)
         if settings.rule in SCALAR or settings.rule in VALUE:
             return TWINS * 0.5 * delta.square().mean()
         if settings.rule in WITH_HORIZON:

@@ -55,7 +55,8 @@ class SoftActorCriticConfig(NetworkConfig):
     """How exact products of matrices are, as PyTorch names it. "medium" may round factors to bfloat16 on processors with units for
     it, and otherwise only chooses faster code: twice as fast on some."""
     compile: bool = False
-    """Whether the losses are compiled with torch.compile: minutes at the beginning, and faster afterwards. It needs a C++ compiler."""
+    """Whether the losses are compiled with torch.compile: half a minute or more at the beginning, faster afterwards. It needs a C++
+    compiler."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
