@@ -86,6 +86,13 @@ class Optimism(NamedTuple):
     delay: float  # the number of steps after which it begins to fall
 
 
+class Level(NamedTuple):
+    """The level of the values, of which a share is subtracted with R̄."""
+
+    mean: Floats  # (1,): of all values over the box
+    share: float  # κ
+
+
 class Reference(NamedTuple):
     """f(Q) of the rule `rvi`."""
 
@@ -105,6 +112,7 @@ class LearnerState(NamedTuple):
     room: Room
     scale: Scale | None = None
     average: AverageSteps | None = None  # of an R̄ that θ stands beside
+    level: Level | None = None
     optimism: Optimism | None = None
     traces: Traces | None = None
     reference: Reference | None = None
@@ -174,10 +182,14 @@ def steps_on_tiles(
 
 @inlined
 def apply_on_tiles(
-    rule: int, average: AverageSteps | None, rewards: RewardEstimate, reward: float, bootstrap: Floats, estimate: Floats,
-    steps: Steps, work: Workspace,
+    rule: int, average: AverageSteps | None, level: Level | None, rewards: RewardEstimate, reward: float, bootstrap: Floats,
+    estimate: Floats, steps: Steps, work: Workspace,
 ) -> float:  # fmt: skip
-    """The rule. Where R̄ has steps of its own, θ has moved beside it before."""
+    """The rule. Where R̄ has steps of its own, θ has moved beside it before; a share of the level is subtracted with R̄."""
+    if level is not None:
+        for j in range(bootstrap.shape[0]):
+            work.ahead[j] = bootstrap[j] - level.share * level.mean[0]
+        bootstrap = work.ahead
     if average is not None:
         steps = beside(rule, rewards, reward, steps)
     return any_rule(rule, rewards, reward, bootstrap, estimate, steps, work)
@@ -249,7 +261,7 @@ def gather_column(matrix: Floats, active: Indices, j: int) -> float:
     return (a + b) + (c + d)
 
 
-@compiled
+@merged
 def scatter(matrix: Floats, active: Indices, step: float, pull: Floats) -> None:
     """Every active row += step · pull."""
     if pull.shape[0] <= NARROW:
@@ -407,24 +419,36 @@ def arrive(
 
 @inlined
 def move_values(
-    rule: int, weights: Weights, traces: Traces | None, pull: Floats, column: int, alpha: float, delta: float
+    rule: int,
+    weights: Weights,
+    level: Level | None,
+    traces: Traces | None,
+    pull: Floats,
+    column: int,
+    alpha: float,
+    delta: float,
 ) -> None:
     """The values of S move by their pull. With traces those of the steps before it move too: as a whole, by δ, or by the mean of
     the pulls on their quantiles where these have no δ of their own."""
     if traces is None:
         scatter(weights.critic[column], weights.active, alpha, pull)
+        total = alpha * mean(pull)
     else:
         weight = weight_now(traces, weights.active, column, alpha)
         scatter(weights.critic[column], weights.active, alpha * weight, pull)
         value = mean(weights.numbers[column])
         whole = mean(pull) if rule in BY_OWN_PULLS and pull.shape[0] > 1 else delta
-        look_back(traces, weights.active, column, weights.critic, alpha, whole, value, weight)
+        total = alpha * weight * mean(pull)
+        total += look_back(traces, weights.active, column, weights.critic, alpha, whole, value, weight)
+    if level is not None:
+        columns, features, _ = weights.critic.shape
+        level.mean[0] += total * weights.active.shape[0] ** 2 / (columns * features)
 
 
 @merged
 def actor_critic(
     rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule, policy_ratio: float,
-    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, optimism: Optimism | None,
+    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, level: Level | None, optimism: Optimism | None,
     traces: Traces | None, clock: int, action: int, reward: float, next_point: Floats, masked: bool,
 ) -> float:  # fmt: skip
     """Estimate v(S), bootstrap v(S′); then w, then u with the probabilities A was drawn from; S′ becomes S."""
@@ -432,8 +456,8 @@ def actor_critic(
     bootstrap = nothing_follows(rule, rewards, work) if masked else room.numbers[0]
     look_at(rule, scale, rewards, reward, masked, work.lost_divisor, False)
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, True)
-    delta = apply_on_tiles(rule, average, rewards, reward, bootstrap, weights.numbers[0], steps, work)
-    move_values(rule, weights, traces, work.pull, 0, steps.value, delta)
+    delta = apply_on_tiles(rule, average, level, rewards, reward, bootstrap, weights.numbers[0], steps, work)
+    move_values(rule, weights, level, traces, work.pull, 0, steps.value, delta)
     error = delta
     if scale is not None:
         see_error(rewards.units, delta)
@@ -458,7 +482,7 @@ def actor_critic(
 @merged
 def tile_q(
     rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule, tiling: Tiling, room: Room,
-    scale: Scale | None, average: AverageSteps | None, optimism: Optimism | None, traces: Traces | None,
+    scale: Scale | None, average: AverageSteps | None, level: Level | None, optimism: Optimism | None, traces: Traces | None,
     reference: Reference | None, clock: int, action: int, reward: float, next_point: Floats, masked: bool, kind: int,
     epsilon: float, generator: Generator,
 ) -> int:  # fmt: skip
@@ -482,8 +506,8 @@ def tile_q(
     steps = steps_on_tiles(rule, scale, schedule, average, rewards.units, clock, follows)
     if traces is not None and kind == GREEDY and here[action] < here[greedy(here)]:
         traces.clock[KEPT] = 0  # Q-learning learns of the best actions, and this one is another (Watkins)
-    delta = apply_on_tiles(rule, average, rewards, reward, bootstrap, weights.numbers[action], steps, work)
-    move_values(rule, weights, traces, work.pull, action, steps.value, delta)
+    delta = apply_on_tiles(rule, average, level, rewards, reward, bootstrap, weights.numbers[action], steps, work)
+    move_values(rule, weights, level, traces, work.pull, action, steps.value, delta)
     if traces is not None and masked:
         traces.clock[KEPT] = 0
     if optimism is not None:

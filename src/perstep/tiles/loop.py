@@ -19,7 +19,7 @@ from perstep.rules.risk import Risk
 from perstep.rules.transition import AverageSteps, RewardEstimate, Schedule, Workspace
 from perstep.tiles import kernel
 from perstep.tiles.coder import Tiling
-from perstep.tiles.kernel import ACTOR_CRITIC, TILE_Q, Optimism, Reference, Room, Weights
+from perstep.tiles.kernel import ACTOR_CRITIC, TILE_Q, Level, Optimism, Reference, Room, Weights
 from perstep.tiles.traces import Traces
 from perstep.worlds import motion
 
@@ -84,26 +84,26 @@ def epsilon_now(behaviour: Behaviour, clock: int) -> float:
 @inlined
 def after_actor_critic(
     rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule, policy_ratio: float,
-    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, optimism: Optimism | None,
+    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, level: Level | None, optimism: Optimism | None,
     traces: Traces | None, reference: Reference | None, clock: int, action: int, reward: float, next_point: Floats,
     masked: bool, bootstrap: int, epsilon: float, generator: Generator,
 ) -> int:  # fmt: skip
     """One transition of the actor-critic."""
-    kernel.actor_critic(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, optimism, traces, clock,
-                        action, reward, next_point, masked)  # fmt: skip
+    kernel.actor_critic(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, level, optimism, traces,
+                        clock, action, reward, next_point, masked)  # fmt: skip
     return NO_ACTION
 
 
 @inlined
 def after_tile_q(
     rule: int, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule, policy_ratio: float,
-    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, optimism: Optimism | None,
+    tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, level: Level | None, optimism: Optimism | None,
     traces: Traces | None, reference: Reference | None, clock: int, action: int, reward: float, next_point: Floats,
     masked: bool, bootstrap: int, epsilon: float, generator: Generator,
 ) -> int:  # fmt: skip
     """One transition of Q on tiles. Returns A′ where Sarsa has chosen it."""
-    return kernel.tile_q(rule, weights, rewards, work, schedule, tiling, room, scale, average, optimism, traces, reference, clock,
-                         action, reward, next_point, masked, bootstrap, epsilon, generator)  # fmt: skip
+    return kernel.tile_q(rule, weights, rewards, work, schedule, tiling, room, scale, average, level, optimism, traces, reference,
+                         clock, action, reward, next_point, masked, bootstrap, epsilon, generator)  # fmt: skip
 
 
 LEARNER, after = TILE_Q, after_tile_q  # in the copies of the functions below: one of the learners, and its transition
@@ -140,8 +140,9 @@ def begin_motion(
 def learn_in_motion(
     rule: int, world: MotionWorld, ends: Ends, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate,
     work: Workspace, schedule: Schedule, policy_ratio: float, tiling: Tiling, room: Room, scale: Scale | None,
-    average: AverageSteps | None, optimism: Optimism | None, traces: Traces | None, reference: Reference | None,
-    risk: Risk | None, record: Record, generator: Generator, place: MotionPlace, clock: int, num_steps: int,
+    average: AverageSteps | None, level: Level | None, optimism: Optimism | None, traces: Traces | None,
+    reference: Reference | None, risk: Risk | None, record: Record, generator: Generator, place: MotionPlace, clock: int,
+    num_steps: int,
 ) -> None:  # fmt: skip
     """Learn for a number of steps in any world of motion. An end is a transition to the next start; a truncation is none."""
     action = place.counters[CHOSEN]
@@ -158,7 +159,7 @@ def learn_in_motion(
             start_motion(world, place, generator)
         masked = terminated and ends.mask
         felt = felt_reward(rule, risk, scale, schedule, average, reward, t, masked)
-        action = after(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, optimism, traces,
+        action = after(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, level, optimism, traces,
                        reference, t, action, felt, place.observation, masked, behaviour.bootstrap, epsilon, generator)  # fmt: skip
         note(rule, record, reward, seen(rewards, risk))
         if truncated:
@@ -179,14 +180,14 @@ def enter_then_act(
 
 def learn_then_act(
     rule: int, behaviour: Behaviour, weights: Weights, rewards: RewardEstimate, work: Workspace, schedule: Schedule,
-    policy_ratio: float, tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None,
+    policy_ratio: float, tiling: Tiling, room: Room, scale: Scale | None, average: AverageSteps | None, level: Level | None,
     optimism: Optimism | None, traces: Traces | None, reference: Reference | None, risk: Risk | None, record: Record,
     generator: Generator, clock: int, action: int, reward: float, next_point: Floats, masked: bool, jumps: bool,
     resume: Floats,
 ) -> int:  # fmt: skip
     """Learn from one transition of a plain loop and choose the next action, at `resume` if the world jumps there."""
     felt = felt_reward(rule, risk, scale, schedule, average, reward, clock, masked)
-    following = after(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, optimism, traces,
+    following = after(rule, weights, rewards, work, schedule, policy_ratio, tiling, room, scale, average, level, optimism, traces,
                       reference, clock, action, felt, next_point, masked, behaviour.bootstrap, behaviour.epsilon,
                       generator)  # fmt: skip
     note(rule, record, reward, seen(rewards, risk))

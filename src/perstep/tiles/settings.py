@@ -69,6 +69,10 @@ class TileConfig(ApproximateConfig):
     trace_decay: float = 0.0
     """λ of eligibility traces: an error δ also moves what was done k steps before, by (γλ)^k of it; 0 is the paper.
     Without traces the presets have other steps (step_size, policy_ratio); the rule "rvi" has none."""
+    level_ratio: float = 0.0
+    """κ: R̄ + κ times the mean of all values over the box is subtracted from every reward, so that on-policy, undiscounted values
+    keep their level while R̄ is behind. In force where the level is free: with an `average_step_size` that follows the rewards,
+    and where an end is an ordinary step. 0 is the paper."""
     optimism: float = 0.0
     """The size of the bonus of the unseen, as a multiple of the spread of returns. It needs scale_free. 0 is the paper."""
     optimism_delay: float = 1000.0
@@ -77,6 +81,7 @@ class TileConfig(ApproximateConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._number("huber", 0.0)
+        self._number("level_ratio", 0.0)
         self._number("optimism", 0.0)
         self._number("trace_decay", 0.0, 1.0)
         self._number("optimism_delay", 0.0, above=True)
@@ -130,6 +135,13 @@ class TileConfig(ApproximateConfig):
         return AverageSteps(decay.scale - by_reward, by_reward, decay.power, decay.delay)
 
     @property
+    def level_share(self) -> float:
+        """κ where the level of values is free and R̄ follows the rewards, which do not know it; otherwise 0. Off-policy R̄ follows δ,
+        whose sum is the level."""
+        free = self._average_is_free and self.termination == "continue" and self.on_policy
+        return self.level_ratio if free and self.average_steps is not None else 0.0
+
+    @property
     def value_decay(self) -> Decay:
         """α as a schedule."""
         decay = as_decay(self.step_size)
@@ -143,8 +155,9 @@ class ActorCriticConfig(TileConfig):
     presets: ClassVar[Presets] = {
         "steady": {
             "step_size": Decay(0.4, 0.5, 50_000.0),
-            "policy_ratio": 0.6,
+            "policy_ratio": 1.0,
             "average_step_size": Decay(0.1, 1.0, 100.0),
+            "level_ratio": 1.0,
             "optimism_delay": 100_000.0,
         },
         "changing": {"step_size": 0.15},

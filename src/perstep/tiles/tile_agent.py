@@ -67,6 +67,7 @@ class TileAgent(Agent):
             kernel.room(tilings, actions, n, learner),
             config.scale,
             config.average_steps,
+            kernel.Level(np.full(1, config.initial_value), config.level_share) if config.level_share else None,
             kernel.optimism(weights, config.optimism, config.optimism_delay) if config.optimism else None,
             new_traces(
                 config.trace_decay * config.discount,
@@ -243,6 +244,8 @@ class TileAgent(Agent):
 
     def _arrays(self) -> storage.Arrays:
         learnt = flatten("weights", self._run.weights)
+        if self._run.level is not None:
+            learnt["level.mean"] = self._run.level.mean
         if self._run.optimism:
             learnt |= {f"optimism.{name}": getattr(self._run.optimism, name) for name in LEARNT_BONUS}
         if self._run.traces:
@@ -258,7 +261,10 @@ class TileAgent(Agent):
         return {**config.settings(), "low": tuple(about["spaces"]["low"]), "high": tuple(about["spaces"]["high"])}
 
     def _limits(self) -> dict[str, Limits]:
-        features, found = below(self.tiles.num_features), dict.fromkeys(("place.", "physics", "traces."), FINITE)
+        features, found = (
+            below(self.tiles.num_features),
+            dict.fromkeys(("place.", "physics", "traces.", "level."), FINITE),
+        )
         found["weights.active"] = features
         if (traces := self._run.traces) is not None:
             kept = min(len(traces.columns), int(traces.clock[0])) + 1

@@ -83,22 +83,23 @@ def weight_now(traces: Traces, active: NDArray[np.int64], column: int, alpha: fl
 def look_back(
     traces: Traces, active: NDArray[np.int64], column: int, critic: NDArray[np.float64], alpha: float, pull: float, value: float,
     weight: float,
-) -> None:  # fmt: skip
+) -> float:  # fmt: skip
     """The values of the steps before this one move by α times the `pull`, the less the longer ago; then this step is kept as well.
 
     `value`: of S, before this move. How far it went since the step before this one bootstrapped from it is added to the pull on the
-    earlier steps; S itself has moved already.
+    earlier steps; S itself has moved already. Returns by how much one feature of each step moved, added up.
     """
     size, now = traces.active.shape[0], traces.clock[NOW]
     moved = value - traces.before[column] if traces.clock[KEPT] > 0 else 0.0
     for k in range(active.shape[0]):
         for j in range(critic.shape[2]):
             critic[column, active[k], j] += alpha * (weight - 1.0) * moved
-    share = alpha * (pull + moved)
+    share, total = alpha * (pull + moved), alpha * (weight - 1.0) * moved
     for ago in range(1, min(traces.clock[KEPT], size - 1) + 1):
         share *= traces.decay
         place = (now - ago) % size
         before, change = traces.columns[place], share * traces.weights[place]
+        total += change
         for k in range(active.shape[0]):
             for j in range(critic.shape[2]):
                 critic[before, traces.active[place, k], j] += change
@@ -109,6 +110,7 @@ def look_back(
     traces.weights[place] = weight
     traces.clock[NOW] = now + 1
     traces.clock[KEPT] = min(traces.clock[KEPT] + 1, size)
+    return total
 
 
 @compiled
