@@ -126,7 +126,9 @@ class ReservoirEnv(_Store):
         """The reservoir with levels and releases in multiples of 1/steps: its optimum is a lower bound of that of the reservoir,
         and rises to it with the number of steps, a multiple of 10."""
         if count("steps", steps, 10) % 10:
-            raise ValueError(f"steps must be a multiple of 10, so that every inflow is a whole number of them, got {steps}.")
+            raise ValueError(
+                f"steps must be a multiple of 10, so that every inflow is a whole number of them, got {steps}."
+            )
         levels, releases = np.arange(steps + 1), np.arange(steps // 2 + 1)
         released = np.minimum(releases[None, :], levels[:, None])[..., None]  # (levels, releases, 1)
         level = levels[:, None, None] - released + np.rint(np.array(INFLOWS) * steps).astype(int)
@@ -138,4 +140,6 @@ class ReservoirEnv(_Store):
             place = (levels[:, None], releases[None, :], after[..., i])
             rewards[place] += chances[..., i] * reward[..., i]
             transitions[place] += chances[..., i]
-        return FiniteMDP(transitions, np.divide(rewards, transitions, where=transitions > 0, out=rewards), name="Reservoir")
+        return FiniteMDP(
+            transitions, np.divide(rewards, transitions, where=transitions > 0, out=rewards), name="Reservoir"
+        )
