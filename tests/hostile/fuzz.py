@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 SECONDS, BYTES = 10.0, 1_000_000_000  # the limits for one file: processor time and memory
-LONGEST = 60.0  # seconds of waiting, also if the processor is busy with something else
+LONGEST = 300.0  # seconds of waiting, also if the processor is busy with something else
 START = 300.0  # seconds of processor time for a child to import and compile
 KINDS = [
     *["agent"] * 12,

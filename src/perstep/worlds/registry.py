@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import gymnasium
 
-from perstep.inputs.checks import choice
 from perstep.inputs.errors import unknown
 
 if TYPE_CHECKING:
@@ -163,6 +162,7 @@ def register() -> None:
 def finite_env(world: str, render_mode: Literal["ansi"] | None = None, **parameters: Any) -> FiniteMDPEnv:
     """The world that the function `world` of `perstep.worlds` returns for these parameters."""
     from perstep import worlds
+    from perstep.inputs.checks import choice
     from perstep.mdp.env import FiniteMDPEnv
 
     choice("finite world", world, FINITE_WORLDS)  # a file may name it, and not everything in `worlds` is a world
