@@ -1,11 +1,12 @@
-"""Our agents with their defaults beside Stable-Baselines3, on four control tasks: what the trained policy earns.
+"""Our agents with their defaults beside Stable-Baselines3, on seven control tasks: what is earned while learning, and what the
+trained policy earns.
 
-python benchmarks/control.py run [--only sb3|ours] [--algorithm TileQ] [--seeds 3]   # resumes: no run is made twice
+python benchmarks/control.py run [--only sb3|ours] [--algorithm TileQ] [--world Puck] [--seeds 3]   # resumes: no run is made twice
 python benchmarks/control.py table
 
 The peers are DQN and PPO of Stable-Baselines3 and QR-DQN of sb3-contrib, each with the defaults of its library and with the
-settings that rl-baselines3-zoo tuned for the world. Every peer learns from games with the standard time limit; the continuing
-world is cut into games of 1000 steps for them. All of them use one thread. Steps per second are those of the clock on the
+settings that rl-baselines3-zoo tuned for the world. Every peer learns from games with the standard time limit; continuing
+worlds are cut into games of 1000 steps for them. All of them use one thread. Steps per second are those of the clock on the
 wall, so they are smaller when other programs run. The late columns are of the policy with its exploration: for algorithms that
 learn a random policy, such as PPO, they can be far better than what the most probable actions earn.
 """
@@ -25,13 +26,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 from measuring import table
+from recent import world_named
 from scores import quantile_errors
 
 import perstep
 
 AUTOSCALING = "perstep/Autoscaling-v0"
-STEPS = {"CartPole-v1": 50_000, "MountainCar-v0": 100_000, "Acrobot-v1": 100_000, AUTOSCALING: 100_000}
-GAME_STEPS = 1000  # length of a game of the continuing world, which has no games of its own
+CONTINUING = (AUTOSCALING, "perstep/PuckWorld-v0", "perstep/PendulumSwingUp-v0", "Battery")
+STEPS = {"CartPole-v1": 50_000, **dict.fromkeys(("MountainCar-v0", "Acrobot-v1", *CONTINUING), 100_000)}
+GAME_STEPS = 1000  # length of a game of a continuing world, which has no games of its own
 GAMES, FIRST_GAME = 20, 1_000_000  # evaluation games and the seed of the first one: the same games for every algorithm
 RESULTS = Path(__file__).parent / "results" / "control.json"
 
@@ -86,7 +89,7 @@ ZOO: dict[str, dict[str, dict[str, Any]]] = {
     },
 }  # fmt: skip
 for settings_of in ZOO.values():
-    settings_of[AUTOSCALING] = settings_of["CartPole-v1"]  # the zoo does not know our world
+    settings_of |= dict.fromkeys(CONTINUING, settings_of["CartPole-v1"])  # the zoo does not know our worlds
 
 SB3_CELLS = tuple(itertools.product(("DQN", "PPO", "QR-DQN"), ("defaults", "zoo")))
 OUR_AGENTS = itertools.product(("ActorCritic", "TileQ", "DeepQ"), ("d2", "d3"))
@@ -116,8 +119,12 @@ class Recorder(gymnasium.Wrapper):
 
 
 def games_of(world: str) -> Recorder:
-    """The world with its standard time limit; the continuing world with one of `GAME_STEPS`."""
-    return Recorder(gymnasium.make(world, max_episode_steps=GAME_STEPS if world == AUTOSCALING else None))
+    """The world with its standard time limit; a continuing world with one of `GAME_STEPS`."""
+    if world not in CONTINUING:
+        return Recorder(gymnasium.make(world))
+    made = world_named(world)
+    env = gymnasium.make(made) if isinstance(made, str) else made
+    return Recorder(gymnasium.wrappers.TimeLimit(env, GAME_STEPS))
 
 
 def late(recorders: list[Recorder]) -> dict[str, Any]:
@@ -128,7 +135,7 @@ def late(recorders: list[Recorder]) -> dict[str, Any]:
     all_returns = [value for recorder in recorders for _, value in recorder.returns]
     return {
         "steps": rewards.size,
-        "life_reward_per_step": float(rewards.mean()),
+        LIFE: float(rewards.mean()),
         "life_return": float(np.mean(all_returns)) if all_returns else None,
         "late_reward_per_step": float(rewards[:, begin:].mean()),
         "late_return": float(np.mean(returns)) if returns else None,
@@ -181,7 +188,8 @@ def ours(world: str, algorithm: str, settings: str, seed: int) -> dict[str, Any]
     """One run of our agent with all defaults, in the world as it is: a continuing world is not cut into games."""
     name, rule = algorithm.split()
     settings_of_agent = {"threads": 1} if name == "DeepQ" else {}
-    agent = getattr(perstep, name)(world, rule=rule, seed=seed, **settings_of_agent).record_every(STEPS[world] // 100)
+    agent = getattr(perstep, name)(world_named(world), rule=rule, seed=seed, **settings_of_agent)
+    agent.record_every(STEPS[world] // 100)
     begin = time.monotonic()
     agent.learn(STEPS[world], progress=False)
     seconds = time.monotonic() - begin
@@ -193,7 +201,7 @@ def ours(world: str, algorithm: str, settings: str, seed: int) -> dict[str, Any]
         "steps": STEPS[world],
         "late_reward_per_step": float(history.reward_rate[-10:].mean()),
         "late_return": float(sums[-10:].sum() / games[-10:].sum()) if games[-10:].any() else None,
-        "life_reward_per_step": float(history.reward_rate.mean()),
+        LIFE: float(history.reward_rate.mean()),
         "life_return": float(sums.sum() / games.sum()) if games.any() else None,
         "seconds": seconds,
         **believed,
@@ -220,6 +228,7 @@ def beliefs(agent: Any) -> dict[str, float]:
 
 PARTS = {"sb3": (sb3, SB3_CELLS), "ours": (ours, OUR_CELLS)}
 KEY = ("world", "algorithm", "settings", "seed")
+LIFE = "life_reward_per_step"  # runs made before it was kept are made again
 BELIEFS = {"average_error": ".1%", "quantile_error": ".1%", "cvar_error": ".1%", "cvar_in_standard_errors": ".1f"}
 
 
@@ -227,24 +236,28 @@ def read() -> list[dict[str, Any]]:
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else []
 
 
+def same_run(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(row[name] == other[name] for name in KEY)
+
+
 def append(result: dict[str, Any]) -> None:
-    """Add a run to the file, one line per run. The file is published by rename, so it is complete at all times."""
-    lines = [json.dumps(row) for row in [*read(), result]]
+    """Put a run into the file, one line per run. The file is published by rename, so it is complete at all times."""
+    lines = [json.dumps(row) for row in [*(row for row in read() if not same_run(row, result)), result]]
     RESULTS.parent.mkdir(exist_ok=True)
     unfinished = RESULTS.with_suffix(f".{os.getpid()}.unfinished")
     unfinished.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     unfinished.replace(RESULTS)
 
 
-def run(parts: list[str], seeds: int, only: str) -> None:
+def run(parts: list[str], seeds: int, only: str, world_has: str) -> None:
     """All cells with seed 0, then all cells with seed 1, and so on. The slowest algorithm of the peers comes last."""
     for seed, part in itertools.product(range(seeds), parts):
         play, cells = PARTS[part]
         for (algorithm, settings), world in itertools.product(cells, STEPS):
-            if not f"{algorithm}, {settings}".startswith(only):
+            if not f"{algorithm}, {settings}".startswith(only) or world_has not in world:
                 continue
             key = dict(zip(KEY, (world, algorithm, settings, seed), strict=True))
-            if any(all(row[name] == value for name, value in key.items()) for row in read()):
+            if any(same_run(row, key) and LIFE in row for row in read()):
                 continue
             result = play(**key)
             append({**key, **result})
@@ -284,7 +297,7 @@ def show() -> None:
                 f"{algorithm}, {settings}",
                 len(found),
                 estimate([row.get("life_return") for row in found], 1),
-                estimate([row.get("life_reward_per_step") for row in found], 3),
+                estimate([row.get(LIFE) for row in found], 3),
                 estimate(columns["return"], 1),
                 estimate(columns["reward_per_step"], 3),
                 estimate(columns["late_return"], 1),
@@ -325,10 +338,11 @@ def main() -> None:
     running.add_argument(
         "--algorithm", default="", help="only algorithms whose names begin so, as 'TileQ' or 'DQN, zoo'"
     )
+    running.add_argument("--world", default="", help="only worlds whose names have this in them")
     commands.add_parser("table", help="print the results so far")
     arguments = parser.parse_args()
     if arguments.command == "run":
-        run([arguments.only] if arguments.only else list(PARTS), arguments.seeds, arguments.algorithm)
+        run([arguments.only] if arguments.only else list(PARTS), arguments.seeds, arguments.algorithm, arguments.world)
     show()
 
 

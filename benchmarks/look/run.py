@@ -61,7 +61,7 @@ AGENTS: dict[str, dict[str, Learner]] = {
         f"DeepQ {rule}": Learner(
             perstep.DeepQ, rule, 100_000, tuple(world for world in WORLDS if world != "two-loops-1000")
         )
-        for rule in ("d3", "d2", "differential")
+        for rule in ("d3", "d2", "differential", "categorical")
     },
     "settings": {
         f"DeepQ d3, {name}={value:g}": Learner(perstep.DeepQ, "d3", 40_000, ("two-loops-300",), {name: value})

@@ -78,8 +78,8 @@ class LateStock(gymnasium.Env[Any, Any]):
             self.stock, reward = self.stock - 1, reward + 1.0
         return self.observation(), reward, False, False, {}
 
-    def optimum_as_mdp(self) -> float:
-        """The optimal average reward, by the exact solver."""
+    def as_mdp(self) -> perstep.FiniteMDP:
+        """The same world as a finite one, for exact answers."""
 
         def outcomes(state: tuple[int, int], action: int) -> Any:
             stock, wait = state
@@ -93,7 +93,7 @@ class LateStock(gymnasium.Env[Any, Any]):
                 return [(1.0, (stock, wait), paid)]
             return [(self.demand, (stock - 1, wait), paid + 1.0), (1.0 - self.demand, (stock, wait), paid)]
 
-        return float(perstep.FiniteMDP.from_function((self.batch, 0), [0, 1], outcomes).solve().average_reward)
+        return perstep.FiniteMDP.from_function((self.batch, 0), [0, 1], outcomes)
 
 
 class WearingMachine(gymnasium.Env[Any, Any]):

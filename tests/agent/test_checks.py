@@ -115,6 +115,36 @@ def test_rewards_that_come_later_than_a_network_has_looked():
     assert perstep.DeepQ(late_reward(), discount=0.5, **settings).learn(2_000).look == 2.0
 
 
+def lamp(steps):
+    """A lamp that pays 1 while it has oil, and is filled for so many steps by action 1, for 2."""
+
+    def outcomes(oil, action):
+        return [(1.0, steps if action else max(oil - 1, 0), float(oil > 0) - 2.0 * action)]
+
+    return perstep.FiniteMDP.from_function(steps, [0, 1], outcomes)
+
+
+def test_random_actions_that_do_what_the_policy_leaves_out():
+    """One step in ten fills it by chance, so that it is never empty; the policy itself never fills it."""
+    agent = perstep.QLearning(lamp(200), rule="d2", epsilon=0.2, seed=1).learn(20_000)
+    agent._values()[0][:, 1] = -1000.0
+    assert "greedy" not in names(agent)  # not known yet
+    found = agent.evaluate(20_000, deterministic=True)
+    (told,) = [str(finding) for finding in agent.check() if finding.name == "greedy"]
+    assert f"Without exploration the policy earned {found.average_reward:.4g} per step in 20,000 steps" in told
+    assert f"the agent earned {agent.reward_distribution.mean:.4g} recently: its random actions do" in told
+    assert f"; while learning it earned {-found.gain_over_learning(2.0):.2g} more per step" in str(found)
+    agent.evaluate(20_000)
+    assert "greedy" in names(agent)  # an evaluation with exploration says nothing new
+    assert "greedy" not in names(agent.learn(1))  # another policy
+
+
+def test_a_policy_that_needs_no_exploration_is_no_finding():
+    agent = perstep.QLearning(two_loop(), rule="d2", seed=1).learn(20_000)
+    assert agent.evaluate(5_000, deterministic=True).gain_over_learning(2.0) >= 0.0
+    assert agent.check() == []
+
+
 def test_a_replay_that_holds_no_whole_episode():
     pytest.importorskip("torch")
     agent = perstep.DeepQ(

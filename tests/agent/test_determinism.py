@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import perstep
 from perstep.files.storage import BadFile, read, write
 from perstep.worlds import garnet
+from same_runs import assert_same_file
 
 TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-"))
 SMALL = {"tilings": 4, "tiles": 3, "num_quantiles": 5}
@@ -94,23 +95,14 @@ def folder(tmp_path_factory):
     return place
 
 
-def assert_same_files(one, other):
-    (arrays, metadata), (other_arrays, other_metadata) = read(one), read(other)
-    assert arrays.keys() == other_arrays.keys()
-    for key, array in arrays.items():
-        assert array.dtype == other_arrays[key].dtype
-        assert array.tobytes() == other_arrays[key].tobytes(), key
-    assert metadata == other_metadata
-
-
 @pytest.mark.parametrize(("name", "rule"), ALL)
 def test_resumed_in_another_process_is_uninterrupted(folder, name, rule):
-    assert_same_files(folder / f"whole-{name}-{rule}.safetensors", folder / f"resumed-{name}-{rule}.safetensors")
+    assert_same_file(folder / f"whole-{name}-{rule}.safetensors", folder / f"resumed-{name}-{rule}.safetensors")
 
 
 @pytest.mark.parametrize(("name", "rule"), ALL)
 def test_another_process_is_the_same(folder, name, rule):
-    assert_same_files(folder / f"whole-{name}-{rule}.safetensors", folder / f"elsewhere-{name}-{rule}.safetensors")
+    assert_same_file(folder / f"whole-{name}-{rule}.safetensors", folder / f"elsewhere-{name}-{rule}.safetensors")
 
 
 # --- The same process

@@ -242,6 +242,18 @@ def test_compiled_loss_is_the_plain_one(huber, dtype, close):
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=0, atol=close)
 
 
+@pytest.mark.parametrize(("dtype", "close"), PRECISIONS)
+def test_compiled_pulls_of_a_horizon_are_the_plain_ones(dtype, close):
+    rng = np.random.default_rng(4)
+    own, bootstrap = rng.normal(scale=2, size=(B, N)), rng.normal(size=(B, N))
+    own[0] = 1.5  # without a spread
+    look = losses.Look(tensor(own, dtype=dtype), tensor(bootstrap, dtype=dtype))
+    delta = tensor(rng.normal(size=B), dtype=dtype)
+    about = settings(rules.D3_WITH_HORIZON, N)._replace(horizon_factor=0.9, tau=tensor(rules.levels(N), dtype=dtype))
+    plain, compiled = losses.plain_horizon_pulls(delta, look, about), losses.horizon_pulls(delta, look, about)
+    np.testing.assert_allclose(compiled, plain, rtol=0, atol=20 * close)
+
+
 def test_slope_where_two_quantiles_meet_is_zero():
     estimate = tensor([[0.0]], grad=True)
     losses.quantile_huber(tensor([[0.0]]), estimate, tensor([0.5]), 1.0).backward()

@@ -13,6 +13,7 @@ import pytest
 import perstep
 from perstep.files import storage
 from perstep.worlds import red_pill_blue_pill
+from same_runs import assert_same_file
 
 torch = pytest.importorskip("torch")
 
@@ -36,15 +37,6 @@ perstep.load(sys.argv[1]).learn(int(sys.argv[2])).save(sys.argv[1])
 
 def go_on_elsewhere(path, num_steps):
     subprocess.run([sys.executable, "-c", GO_ON, str(path), str(num_steps)], check=True, capture_output=True)
-
-
-def assert_same_file(one, other):
-    arrays, metadata = storage.read(one)
-    others, metadatas = storage.read(other)
-    assert metadata == metadatas
-    assert arrays.keys() == others.keys()
-    for name in arrays:
-        np.testing.assert_array_equal(arrays[name], others[name], err_msg=name)
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")

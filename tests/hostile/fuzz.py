@@ -1,4 +1,4 @@
-"""Reads mutated files of agents, results and studies, each within limits of time and memory: `make fuzz ARGS="--files 1000"`.
+"""Reads mutated files of agents, results, studies, runs and reports, each within limits of time and memory: `make fuzz`.
 
 A child process reads the files. A death, a hang, too much memory, an error that is no sentence, or code that a file has started is
 a fault: its file is kept, and the command exits with 1. The same --seed makes the same files.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import multiprocessing
 import os
@@ -27,7 +28,14 @@ import numpy as np
 
 SECONDS, BYTES = 10.0, 1_000_000_000  # the limits for one file: processor time and memory
 LONGEST = 60.0  # seconds of waiting, also if the processor is busy with something else
-START = 300.0  # seconds for a child to import and compile
+START = 300.0  # seconds of processor time for a child to import and compile
+KINDS = [
+    *["agent"] * 12,
+    *["result"] * 4,
+    *["study"] * 4,
+    "run",
+    "page",
+]  # a run draws its figures, which takes longest
 EVIL = "evil_world"  # a module whose import leaves a file
 FOLDER = Path(__file__).parent
 
@@ -54,11 +62,15 @@ fixed: {num_quantiles: 10, preset: paper}
 # ------------------------------------------------------------------------------------------------------------ the files
 
 
+RUN = ["train", "d2-q", "perstep/TwoLoop-v0", "--num-quantiles", "4"]
+
+
 def make_samples(folder: Path) -> dict[str, list[Path]]:
     """Small whole files of every kind."""
     import gymnasium
 
     import perstep
+    from perstep.app.cli import main
     from perstep.studies.execution import complete
     from perstep.studies.results import Results
     from perstep.studies.study_file import studies_of
@@ -72,6 +84,9 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
         "threads": 1,
         "device": "cpu",
     }
+    names = perstep.FiniteMDP.from_function(
+        ("up", 1), ["stay", "go"], lambda state, go: [(0.5, ("up", 1), 1.0), (0.5, ("down", "x"), -1.0 * (go == "go"))]
+    )
     agents = [
         perstep.QLearning("perstep/TwoLoop-v0", rule="d3", num_quantiles=4, horizon=20),
         perstep.QLearning("perstep/RedPillBluePill-v0", num_quantiles=4, risk_level=0.25),
@@ -79,7 +94,11 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
         perstep.TDLearning("perstep/RedPillBluePill-v0", [0, 1], num_quantiles=4),
         perstep.QLearning("FrozenLake-v1", rule="d2", num_quantiles=4),
         perstep.Planner("perstep/RedPillBluePill-v0", risk_level=0.25),
+        perstep.QLearning("perstep/TwoLoop-v0", rule="rvi", step_size=perstep.Decay(0.5, 0.8)),
+        perstep.QLearning("FrozenLake-v1", objective="return per episode", num_quantiles=4),
         perstep.Planner("FrozenLake-v1", preset="changing"),
+        perstep.Planner(names),
+        perstep.TDLearning(names, {("up", 1): "go", ("down", "x"): "stay"}, num_quantiles=4),
         perstep.ActorCritic("perstep/InvertedPendulum-v0", rule="d3", **small),
         perstep.TileQ("MountainCar-v0", rule="differential", **small),
         perstep.TileQ("perstep/MountainCar-v0", rule="d3", horizon=20, risk_level=0.5, **small),
@@ -88,8 +107,13 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
         ),  # a plain loop
         perstep.DeepQ("CartPole-v1", rule="d3", num_quantiles=4, **deep),
         perstep.DeepQ("CartPole-v1", rule="d2", num_quantiles=4, risk_level=0.5, **deep),
+        perstep.DeepQ("CartPole-v1", rule="categorical", num_quantiles=5, precision="float32", **deep),
+        perstep.DeepQ(gymnasium.make_vec("CartPole-v1", num_envs=2), rule="differential", **deep),
+        perstep.SoftActorCritic("Pendulum-v1", rule="d2", num_quantiles=4, **deep),
+        perstep.SoftActorCritic("Pendulum-v1", rule="d3", num_quantiles=4, normalization="layer", **deep),
+        perstep.SoftActorCritic("perstep/LinearQuadratic-v0", rule="rvi", preset="steady", **deep),
     ]
-    paths: dict[str, list[Path]] = {"agent": [], "result": [], "study": []}
+    paths: dict[str, list[Path]] = {"agent": [], "result": [], "study": [], "run": [], "page": []}
     for number, agent in enumerate(agents):
         path = folder / f"{number}.safetensors"
         agent.record_every(5, rows=8, sketch=number % 2 == 0).learn(30, progress=False).save(path)
@@ -103,7 +127,38 @@ def make_samples(folder: Path) -> dict[str, list[Path]]:
     for name, text in (("yaml", STUDY), ("json", json.dumps(study_given()))):
         paths["study"].append(folder / f"study.{name}")
         paths["study"][-1].write_text(text, encoding="utf-8")
+    if main([*RUN, "--steps", "40", "--evaluate-every", "20", "--out", str(folder / "run"), "--quiet"]):
+        raise RuntimeError("The training run failed.")
+    make_page(folder / "page", paths["result"][0])
+    for kind in ("run", "page"):
+        files = sorted(path for path in (folder / kind).rglob("*") if path.is_file() and path.name != ".lock")
+        paths[kind] = [path for path in files if path.suffix != ".pdf"]
     return paths
+
+
+def make_page(folder: Path, result: Path) -> None:
+    """A results folder as a report reads it: claims, provenance, a figure and the table of a run."""
+    from PIL import Image
+
+    from perstep.studies.provenance import write_provenance
+
+    here = folder / "redpill" / "smoke"
+    (here / "figures").mkdir(parents=True)
+    (here / "runs").mkdir()
+    shutil.copy(result, here / "runs" / result.name)
+    Image.new("RGB", (8, 8)).save(here / "figures" / "redpill_2.png")
+    claims = [
+        {
+            "where": "Fig. 2",
+            "says": "R̄ is -0.6",
+            "measured": "-0.61",
+            "tolerance": "0.02",
+            "verdict": "holds",
+            "figure": "",
+        }
+    ]
+    (here / "claims.json").write_text(json.dumps(claims), encoding="utf-8")
+    write_provenance(here, command="perstep reproduce redpill", engine="local", seconds=1.0, runs=1)
 
 
 def study_given() -> dict[str, Any]:
@@ -177,13 +232,18 @@ def mutate_array(array: Any, rng: random.Random) -> Any:
 
 
 def mutant(kind: str, sample: Path, rng: random.Random, folder: Path) -> Path:
-    """A mutated file."""
+    """A mutated file; of a run or of a page, in a copy of its folder."""
     from perstep.files import storage
 
     path = folder / f"mutant{sample.suffix}"
-    if rng.random() < 0.3:
+    if kind in ("run", "page"):
+        whole = next(above for above in sample.parents if above.name == kind)
+        shutil.rmtree(folder / kind, ignore_errors=True)
+        shutil.copytree(whole, folder / kind)
+        path = folder / kind / sample.relative_to(whole)
+    if rng.random() < 0.3 or sample.suffix == ".png":
         path.write_bytes(damaged(sample.read_bytes(), rng))
-    elif kind == "agent":
+    elif sample.suffix == ".safetensors":
         arrays, metadata = storage.read(sample)
         if rng.random() < 0.6:
             metadata = replaced(metadata, rng)
@@ -193,7 +253,7 @@ def mutant(kind: str, sample: Path, rng: random.Random, folder: Path) -> Path:
         if rng.random() < 0.05:
             del arrays[rng.choice(sorted(arrays))]
         storage.write(path, arrays, metadata)
-    elif kind == "result":
+    elif sample.suffix == ".parquet":
         import polars as pl
 
         frame = storage.read_table(sample)
@@ -238,6 +298,16 @@ def mutant(kind: str, sample: Path, rng: random.Random, folder: Path) -> Path:
 
 
 # ------------------------------------------------------------------------------------------------------------ the child
+
+
+def command(words: list[str]) -> str:
+    """How a command of `perstep` ended; it prints nothing here."""
+    from perstep.app.cli import main
+
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        code = main(words)
+    sentence = said.getvalue().startswith("perstep: ") and "Error:" not in said.getvalue().split("perstep: ")[0]
+    return "read" if code == 0 else "refused" if code == 2 and sentence else f"no sentence: {code} {said.getvalue()!r}"
 
 
 def serve(connection: Connection, folder: str) -> None:
@@ -304,6 +374,15 @@ def serve(connection: Connection, folder: str) -> None:
                 if results.find(*next(iter(results.configurations()))) is None:
                     return "refused"
                 ranking_table(results)
+            elif kind == "run":
+                here = str(Path(folder) / "work" / "run")
+                ends = [
+                    command(["evaluate", here, "--steps", "5"]),
+                    command([*RUN, "--steps", "60", "--resume", "--quiet", "--out", here]),
+                ]
+                return next((end for end in ends if end.startswith("no")), min(ends))
+            elif kind == "page":
+                return command(["report", str(Path(folder) / "work" / "page")])
             else:
                 for study in read_study(path).studies:
                     try_out(study)
@@ -339,7 +418,10 @@ class Child:
         self.process = context.Process(target=serve, args=(theirs, str(self.folder)), daemon=True)
         self.process.start()
         theirs.close()
-        if not self.connection.poll(START) or self.connection.recv()[0] != "ready":
+        while not self.connection.poll(1.0):
+            if not self.process.is_alive() or self.processor_time() > START:
+                raise RuntimeError("The child did not start.")
+        if self.connection.recv()[0] != "ready":
             raise RuntimeError("The child did not start.")
 
     def processor_time(self) -> float:
@@ -379,7 +461,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many seconds")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", nargs="+", default=["agent", "agent", "agent", "result", "study"])
+    parser.add_argument("--kinds", nargs="+", default=KINDS)
     parser.add_argument("--keep", type=Path, default=Path("fuzz-faults"), help="folder for the files that are faults")
     flags = parser.parse_args()
     begin, told, faults = time.monotonic(), Counter[str](), 0

@@ -32,7 +32,7 @@ from perstep.studies.engines import process_pool
 from perstep.studies.engines import ray as ray_engine
 from perstep.studies.execution import complete
 from perstep.studies.results import Results, StudyStopped
-from perstep.studies.runs import Unit
+from perstep.studies.runs import Unit, try_out
 from perstep.studies.study_command import StudyOptions
 from perstep.studies.study_file import read_study, studies_of
 from perstep.studies.sweep import ranking_table, sweep
@@ -845,3 +845,42 @@ def test_a_reward_that_is_no_number_is_named(reward):
     assert "rewards" in [finding.name for finding in perstep.check_world(World(), num_steps=5)]
     with pytest.raises(ValueError, match="the reward must be one finite number"):
         perstep.QLearning(World()).learn(5)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"algorithm": [{}]}, "algorithm must be a name, as text, got {}"),
+        ({"world": {"a": {"b": {}}}}, "world must be a name, as text, got {'a'"),
+        ({"world_settings": {"world": {}}}, "There is no finite world {}"),
+    ],
+)
+def test_a_study_whose_names_are_no_text(given, words):
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+        try_out(studies_of({**SMALL, **given}, "s")[1][0])
+
+
+def test_probabilities_of_the_smallest_number():
+    """5e-324, the smallest number above 0: half of it is 0, and its inverse is infinite."""
+    tiny = 5e-324
+    chances = np.array([[[1.0, tiny], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]])
+    mdp = perstep.FiniteMDP(chances, np.array([[0.0, 1.0], [1.0, 2.0]]))
+    solution = mdp.solve()
+    assert solution.average_reward == pytest.approx(4 / 3)
+    assert solution.interval[1] - solution.interval[0] < 1e-9
+    assert mdp.evaluate([0, 0]).stationary == pytest.approx([1.0, 0.0])
+    assert np.isfinite(perstep.QLearning(mdp, seed=0).learn(1000, progress=False).average_reward)
+
+
+@pytest.mark.parametrize("reward", [1e308, -1e308, 10**400])
+def test_rewards_whose_sums_are_no_numbers(reward):
+    with pytest.raises(ValueError, match=r"at most 1e\+100 in size|too large to convert"):
+        perstep.FiniteMDP([[[1.0]]], [[reward]])
+
+
+@pytest.mark.parametrize("name", ["Cooling-v0", "perstep/Cooling-v0"])
+def test_a_world_that_is_similar_to_none_is_offered_none(name):
+    with pytest.raises(ValueError, match="There is no world") as told:
+        perstep.make_agent("auto", name)
+    assert "Did you mean" not in str(told.value)
+    assert "my_world.py registers is my_world:" in str(told.value)

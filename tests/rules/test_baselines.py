@@ -20,6 +20,7 @@ from perstep.tabular import kernel as tabular
 from perstep.tiles import kernel as linear
 from perstep.tiles.coder import TileCoder
 from perstep.worlds import access_control, two_loop
+from plain_tiles import CODER, features
 
 STATES, ACTIONS, M, N = 4, 3, 7, 5
 ALPHA, ETA, GAMMA, EPSILON = 0.05, 1.7, 0.9, 0.2
@@ -165,8 +166,6 @@ def test_an_unknown_rule_is_noticed():
 
 # ------------------------------------------------------------------------------------------------------------------- tiles
 
-CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)
-
 
 def new_tiles(rule="differential", reference=None):
     rng = np.random.default_rng(5)
@@ -177,12 +176,6 @@ def new_tiles(rule="differential", reference=None):
     room = linear.room(CODER.tilings, ACTIONS, 1, linear.TILE_Q)
     state = weights, rewards, rules.workspace(1), schedule, 0.0, CODER.arrays, room
     return linear.LearnerState(*state, reference=reference)
-
-
-def features(point):
-    x = np.zeros(CODER.num_features)
-    x[CODER.active(point)] = 1.0
-    return x
 
 
 def walk_on_tiles(run, kind, check, rule="differential", count=300):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from perstep.system import signals
 from perstep.system.signals import (
     abandoned_at_signals,
     cause_of_exit,
@@ -41,6 +42,30 @@ def test_signals_wait_and_are_raised_again(caught: list[int]) -> None:
         assert caught == [signal.SIGINT]
     raise_again(received)
     assert caught == [signal.SIGINT, signal.SIGTERM]
+
+
+def test_a_second_signal_acts_at_once_inside_of_another_wait(caught: list[int]) -> None:
+    with deferred_signals() as outer:
+        with deferred_signals() as inner:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        assert (len(inner), len(outer), len(caught)) == (1, 0, 1)
+        raise_again(inner)
+        assert (len(outer), len(caught)) == (1, 1)
+        signal.raise_signal(signal.SIGINT)
+        assert len(caught) == 2
+
+
+def test_a_wait_that_does_not_end_is_said(
+    monkeypatch: pytest.MonkeyPatch, caught: list[int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(signals, "PATIENCE", 0.0)
+    with deferred_signals():
+        signal.raise_signal(signal.SIGINT)
+        said = ""
+        while not said:
+            said = capfd.readouterr().err
+    assert "press Ctrl-C again to stop at once" in said
 
 
 def test_a_signal_abandons_what_may_be_repeated(caught: list[int]) -> None:

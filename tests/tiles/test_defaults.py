@@ -16,11 +16,10 @@ from perstep.numerics import scale as units
 from perstep.numerics.randomness import make_generator
 from perstep.rules import transition as rules
 from perstep.tiles import kernel as linear
-from perstep.tiles.coder import TileCoder
+from plain_tiles import CODER, features
 
 RULES = ("differential", "d2", "d3")
 AGENTS = (perstep.ActorCritic, perstep.TileQ)
-CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)
 ACTIONS, GAMMA, ALPHA, BETA, ETA_PI, OPTIMISM, DELAY = 3, 0.9, 0.02, 0.1, 0.7, 0.5, 40.0
 
 
@@ -174,12 +173,6 @@ def new_run(learner):
     return linear.LearnerState(
         weights, rewards, work, schedule, ETA_PI, CODER.arrays, room, units.Scale(), optimism=optimism
     )
-
-
-def features(point):
-    x = np.zeros(CODER.num_features)
-    x[CODER.active(point)] = 1.0
-    return x
 
 
 def walk(learner, run, check, count=400):

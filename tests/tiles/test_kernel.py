@@ -14,13 +14,12 @@ from perstep.numerics import policies
 from perstep.numerics.randomness import make_generator
 from perstep.rules import transition as rules
 from perstep.tiles import kernel as linear
-from perstep.tiles.coder import TileCoder
 from perstep.worlds import red_pill_blue_pill
+from plain_tiles import CODER, features
 from states_in_a_box import States
 
 ACTIONS, M, N = 3, 7, 5
 ALPHA, ETA, ETA_PI, LAMBDA = 0.02, 1.3, 0.7, 0.4
-CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)
 PAPER = {
     "differential": {"step_size": 2e-2, "reward_ratio": 1e-2, "policy_ratio": 0.1},
     "d2": {"step_size": 2e-2, "reward_ratio": 0.1, "policy_ratio": 0.1, "num_quantiles": 10},
@@ -39,12 +38,6 @@ def new_run(rule, *, eta_b=0.0, n=N, horizon=None):
     room = linear.room(CODER.tilings, ACTIONS, n)
     work = rules.workspace(n, LAMBDA, horizon=horizon, num_active=CODER.tilings)
     return linear.LearnerState(weights, rewards, work, schedule, ETA_PI, CODER.arrays, room)
-
-
-def features(point):
-    x = np.zeros(CODER.num_features)
-    x[CODER.active(point)] = 1.0
-    return x
 
 
 def recorded(count=500):

@@ -16,11 +16,10 @@ from perstep.numerics import policies
 from perstep.numerics.randomness import make_generator
 from perstep.rules import transition as rules
 from perstep.tiles import kernel as linear
-from perstep.tiles.coder import TileCoder
 from perstep.tiles.traces import KEPT, length, new_traces
+from plain_tiles import CODER, features
 
 ACTIONS, ALPHA, BETA, ETA_PI, DECAY, HUBER = 3, 0.02, 0.026, 0.7, 0.6, 0.4
-CODER = TileCoder(low=(-1.0, -1.0), high=(1.0, 1.0), tilings=8, tiles=4)
 
 
 def new_run(learner, n=1, m=1):
@@ -34,12 +33,6 @@ def new_run(learner, n=1, m=1):
         rules.Schedule(ALPHA, 0.0, BETA, 0.0, 0.0), ETA_PI, CODER.arrays, linear.room(CODER.tilings, ACTIONS, n, learner),
         traces=new_traces(DECAY, columns, CODER.tilings, gradients),
     )  # fmt: skip
-
-
-def features(point):
-    x = np.zeros(CODER.num_features)
-    x[CODER.active(point)] = 1.0
-    return x
 
 
 def path(count=300):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 import perstep
 from perstep.gym.world_state import restore, snapshot
 from perstep.worlds.autoscaling import KEEP, START, SWITCH_OFF, AutoscalingEnv
+from played import earned
 
 NAME = "perstep/Autoscaling-v0"
 CALM: dict[str, Any] = {"daily_wave": 0.0, "drift_noise": 0.0, "noise": 0.0}  # the demand is mean_demand in every step
@@ -31,15 +31,6 @@ def play(env: AutoscalingEnv, actions: list[int]) -> tuple[list[NDArray[np.float
 
 def random_actions(count: int) -> list[int]:
     return [int(action) for action in np.random.default_rng(0).integers(0, 3, count)]
-
-
-def earned(choose: Callable[[NDArray[np.float32]], int], env: AutoscalingEnv, num_steps: int = 5000) -> float:
-    observation, _ = env.reset(seed=1)
-    total = 0.0
-    for _ in range(num_steps):
-        observation, reward, *_ = env.step(np.int64(choose(observation)))
-        total += reward
-    return total / num_steps
 
 
 # ------------------------------------------------------------------------------------------------------------- dynamics
@@ -104,9 +95,9 @@ def test_observations_and_rewards_are_within_their_bounds() -> None:
 def test_there_is_something_to_learn() -> None:
     env = AutoscalingEnv()
     env.action_space.seed(0)
-    random = earned(lambda _: int(env.action_space.sample()), env)
-    every_server = earned(lambda _: START, env)
-    heuristic = earned(env.heuristic, env)
+    random = earned(env, lambda _: int(env.action_space.sample()), 5000)
+    every_server = earned(env, lambda _: START, 5000)
+    heuristic = earned(env, env.heuristic, 5000)
     assert random < -50
     assert every_server == pytest.approx(-12, abs=0.1)
     assert -6 < heuristic < -4

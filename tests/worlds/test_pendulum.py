@@ -325,3 +325,49 @@ def test_no_picture_without_a_render_mode() -> None:
     env.reset()
     with pytest.warns(UserWarning, match="render_mode='rgb_array'"):
         assert env.render() is None
+
+
+# ------------------------------------------------------------------------------------------------------ a continuous motor
+
+
+def swinging_up(p: PendulumParameters) -> Any:
+    """Where the motor can hold the rod, gravity is cancelled and the rest is damped; elsewhere energy is added, or taken away."""
+    gravity, motor = 3.0 * p.gravity / (2.0 * p.length), 3.0 * p.torque / (p.mass * p.length**2)
+
+    def act(angle: float, velocity: float) -> float:
+        hold = -(gravity * math.sin(angle) + 10.0 * angle + 6.0 * velocity) / motor
+        if abs(hold) <= 1.0:
+            return hold
+        missing = gravity * (1.0 - math.cos(angle)) - 0.5 * velocity**2  # to stand upright at rest
+        return float(np.clip(5.0 * missing * (velocity or 1.0), -1.0, 1.0))
+
+    return act
+
+
+@pytest.mark.parametrize("name", ["ContinuousInvertedPendulum", "ContinuousPendulumSwingUp"])
+def test_a_continuous_motor_earns_the_most_there_is(name: str) -> None:
+    """Upright and at rest every reward is 0, which no reward exceeds: the best average is 0, with a distribution of one point."""
+    env = gymnasium.make(f"perstep/{name}-v0")
+    act = swinging_up(env.unwrapped.parameters)  # type: ignore[attr-defined]
+    observation, _ = env.reset()
+    rewards = []
+    for _ in range(1_500):
+        observation, reward, *_ = env.step(np.array([act(*observation)]))
+        rewards.append(float(reward))
+    assert min(rewards[-1_000:]) > -1e-3
+    assert -1e-12 < min(rewards[-100:]) <= max(rewards[-100:]) <= 0.0
+    with pytest.raises(ValueError, match="one number from −1 to 1"):
+        env.unwrapped.step(np.array([1.5]))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_continuous_motor_at_its_ends_is_that_of_three_torques(task: str) -> None:
+    numbered, continuous = PendulumEnv(task), PendulumEnv(task, motor="continuous")
+    numbered.reset()
+    continuous.reset()
+    for t in range(60):
+        here, there = numbered.step(t * t % 3), continuous.step(np.array([t * t % 3 - 1.0]))
+        np.testing.assert_array_equal(here[0], there[0])
+        assert here[1:] == there[1:]
+    with pytest.raises(ValueError, match="motor"):
+        PendulumEnv(task, motor="two torques")  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from perstep.gym.world_state import restore, snapshot
 from perstep.numerics.randomness import make_generator, uniform
 from perstep.worlds import puck_world
 from perstep.worlds.puck_world import DOWN, LEFT, NOTHING, RIGHT, UP, PuckWorldEnv
+from played import earned
 
 NAME = "perstep/PuckWorld-v0"
 
@@ -28,15 +29,6 @@ def at(state: list[float], **settings: Any) -> PuckWorldEnv:
     env.reset(seed=0)
     env.state = np.array(state)
     return env
-
-
-def earned(env: Any, choose: Any, num_steps: int = 20_000) -> float:
-    observation, _ = env.reset(seed=1)
-    total = 0.0
-    for _ in range(num_steps):
-        observation, reward, *_ = env.step(np.int64(choose(observation)))
-        total += reward
-    return total / num_steps
 
 
 # Dynamics
@@ -120,7 +112,7 @@ def test_the_same_bits_compiled_and_through_gymnasium() -> None:
 def test_what_is_earned_by_steering_and_by_a_learner() -> None:
     env = PuckWorldEnv()
     env.action_space.seed(0)
-    random, steered = earned(env, lambda _: env.action_space.sample()), earned(env, env.heuristic)
+    random, steered = (earned(env, choose, 20_000) for choose in (lambda _: env.action_space.sample(), env.heuristic))
     assert random == pytest.approx(-0.53, abs=0.05)
     assert steered == pytest.approx(-0.0686, abs=0.005)
     agent = perstep.ActorCritic(NAME, seed=0)

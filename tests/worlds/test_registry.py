@@ -17,6 +17,7 @@ from perstep.gym.wrappers import Teleport, endless, without_time_limit
 from perstep.mdp import sampler as finite_world
 from perstep.numerics.randomness import make_generator, normal, uniform
 from perstep.worlds import WORLDS
+from played import earned
 
 SMALL: dict[str, dict[str, Any]] = {
     "AccessControl": {"num_servers": 4},  # with 10, probabilities of 1e-13 are too small for the linear program
@@ -78,18 +79,9 @@ def test_every_world_of_operations_has_a_rule_of_practice_that_beats_random_acti
     env = gymnasium.make(name)
     rules = env.unwrapped.heuristics  # type: ignore[attr-defined]
     assert rules
-
-    def earned(choose: Any) -> float:
-        observation, _ = env.reset(seed=0)
-        total = 0.0
-        for _ in range(3000):
-            observation, reward, *_ = env.step(choose(observation))
-            total += float(reward)
-        return total
-
     env.action_space.seed(0)
-    followed = [earned(rule if callable(rule) else rule.__getitem__) for rule in rules.values()]
-    assert max(followed) > earned(lambda _: env.action_space.sample())
+    followed = [earned(env, rule if callable(rule) else rule.__getitem__, 3000, seed=0) for rule in rules.values()]
+    assert max(followed) > earned(env, lambda _: env.action_space.sample(), 3000, seed=0)
 
 
 def test_published_values() -> None:

@@ -24,7 +24,7 @@ from perstep.agent.callbacks import Callback, call, callbacks_of, next_call
 from perstep.agent.card import card
 from perstep.agent.checks import Finding, FindingWarning, findings
 from perstep.agent.earned import headline
-from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
+from perstep.agent.evaluation import Evaluation, Snapshot
 from perstep.agent.family import Family
 from perstep.agent.life import LONGEST, Life
 from perstep.display.progress import Bar
@@ -405,21 +405,20 @@ class Agent(Family):
         room = np.full(min(num_steps, KEPT_REWARDS), np.nan)
         picker = make_generator(*map(int, generator), 3)
         found = self._follow(generator, picker, num_steps, deterministic, room)
-        if found is not None:
-            return dataclasses.replace(
-                found, risk_level=self.config.risk_level, while_learning=self._life.reward_distribution
-            )
-        choose = self._chooser(generator, deterministic)
-        rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
-        return Evaluation(
-            float(rewards.mean()),
-            distribution_in_order(rewards),
-            returns,
-            num_steps,
-            self.config.risk_level,
-            rewards,
-            self._life.reward_distribution,
+        if found is None:
+            choose = self._chooser(generator, deterministic)
+            rewards, returns = self._gymnasium_world().follow(choose, num_steps, seed)
+            found = Evaluation.of_all(rewards, returns)
+        return self._beside_learning(found, deterministic)
+
+    def _beside_learning(self, found: Evaluation, deterministic: bool) -> Evaluation:
+        """An evaluation beside what the agent earned while it learnt; `check` reads the last one without exploration."""
+        found = dataclasses.replace(
+            found, risk_level=self.config.risk_level, while_learning=self._life.reward_distribution
         )
+        if deterministic:
+            self._life.without_exploring = self.steps, found
+        return found
 
     def forecast(self, num_steps: int, observation: Any = None) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards, with the error of its mean. Needs the setting forecast=True.

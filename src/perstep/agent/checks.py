@@ -42,8 +42,8 @@ class Finding:
     """One thing that is probably wrong."""
 
     name: str
-    """A short name: "average", "quantiles", "equal rewards", "drift", "returns", "trap", "unvisited", "look", "replay", "loss",
-    "no end", "divergence" or "small steps"."""
+    """A short name: "average", "greedy", "quantiles", "equal rewards", "drift", "returns", "trap", "unvisited", "look", "replay",
+    "loss", "no end", "divergence" or "small steps"."""
     sentence: str
     """What was expected, what was got, and what to change."""
 
@@ -189,6 +189,25 @@ def _average(agent: Agent) -> Iterator[Finding]:
     )
 
 
+def _greedy(agent: Agent) -> Iterator[Finding]:
+    """A policy that earns far less without exploration, in the last evaluation if nothing was learnt since: random actions then do
+    what it leaves out, and keep the agent from the states in which it would learn to do it."""
+    steps, found = agent._life.without_exploring or (-1, None)
+    if found is None or steps != agent.steps:
+        return
+    less = -found.gain_over_learning(ERRORS)
+    if less <= APART * agent.reward_distribution.std:
+        return
+    epsilon = getattr(agent, "epsilon", None)
+    fewer = f", or fewer random actions (epsilon is {epsilon:g})" if isinstance(epsilon, float) else ""
+    yield Finding(
+        "greedy",
+        f"Without exploration the policy earned {found.average_reward:.4g} per step in {found.num_steps:,} steps, but the agent "
+        f"earned {found.while_learning.mean:.4g} recently: its random actions do what the policy leaves out, and the states in "
+        f"which that is missed are hardly met. Use the policy as it acts (deterministic=False){fewer}.",
+    )
+
+
 def _quantiles(agent: Agent) -> Iterator[Finding]:
     """θ_i lies where it should if the share of the rewards below it is about τ_i; where rewards are atoms, a share in between."""
     if not agent.config.rule_row.has_reward_quantiles or agent.steps < len(agent._rewards.first):
@@ -314,7 +333,8 @@ def _loss(agent: Agent) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[Any], Iterator[Finding]], ...] = (
-    _divergence, _no_end, _equal_rewards, _small_steps, _average, _quantiles, _drift, _returns, _unvisited, _look, _replay, _loss,
+    _divergence, _no_end, _equal_rewards, _small_steps, _average, _greedy, _quantiles, _drift, _returns, _unvisited, _look, _replay,
+    _loss,
 )  # fmt: skip
 
 

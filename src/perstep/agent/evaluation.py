@@ -46,11 +46,16 @@ class Evaluation:
     def price_of_learning(self) -> float:
         """By how much more per step this policy earned than the agent did recently while it learnt, with its random actions; 0
         where the difference is within twice its standard error, or where that is not known."""
+        return max(self.gain_over_learning(ERRORS), 0.0)
+
+    def gain_over_learning(self, errors: float) -> float:
+        """By how much more per step this policy earned than the agent did recently while it learnt, less than 0 if it earned less;
+        0 where the difference is within so many standard errors, or where that is not known."""
         if self.while_learning is None:
             return 0.0
         more = self.average_reward - self.while_learning.mean
         error = math.hypot(self.average_reward_error, self.while_learning.mean_error)
-        return more if more > ERRORS * error else 0.0
+        return more if abs(more) > errors * error else 0.0
 
     @property
     def risk_adjusted_reward(self) -> float:
@@ -66,8 +71,8 @@ class Evaluation:
         episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
         error = self.average_reward_error
         known = "95 %" if math.isfinite(error) else "too few for a standard error"
-        price = self.price_of_learning
-        paid = f"; while learning it earned {price:.2g} less per step" if price > 0.0 else ""
+        gain = self.gain_over_learning(ERRORS)
+        paid = f"; while learning it earned {abs(gain):.2g} {'less' if gain > 0.0 else 'more'} per step" if gain else ""
         return f"{with_interval(self.average_reward, error)} per step over {self.num_steps:,} steps ({known}){episodes}{paid}"
 
     def forecast(self, num_steps: int) -> Forecast:
@@ -85,6 +90,11 @@ class Evaluation:
         if num_steps <= SEEN_STEPS and self.rewards.size >= FEWEST * num_steps:
             seen = sums_of(self.rewards, num_steps, SEEN_SUMS)
         return Forecast(num_steps, *expected_sum(block_sums_of(self.rewards), num_steps), samples=seen)
+
+    @classmethod
+    def of_all(cls, rewards: Floats, returns: Floats) -> Evaluation:
+        """From all rewards in their order."""
+        return cls(float(rewards.mean()), distribution_in_order(rewards), returns, rewards.size, rewards=rewards)
 
     @classmethod
     def of_kept(cls, total: float, kept: Floats, returns: Floats, num_steps: int) -> Evaluation:

@@ -11,7 +11,7 @@ from typing import Any
 
 from perstep.agent.arrays import check_cursor, check_sketch, fill, fill_sketch, flatten
 from perstep.agent.checks import Trace
-from perstep.agent.evaluation import Snapshot
+from perstep.agent.evaluation import Evaluation, Snapshot
 from perstep.distributions.block_sums import BlockSums, expected_sum, new_block_sums, no_block_sums
 from perstep.distributions.distribution import Distribution
 from perstep.distributions.forecast import Forecast
@@ -34,6 +34,8 @@ class Life:
         self.steps = 0
         self.snapshots: list[Snapshot] = []
         self.trace = Trace()
+        self.without_exploring: tuple[int, Evaluation] | None = None
+        """The last evaluation of the policy without exploration, and the steps that the agent had then. It is not saved."""
         self.record = new_record(theta_size, sketch=self._new_sketch(), block_sums=self._new_block_sums())
         self._grown_at = 0
         self._read: tuple[tuple[int, ...], Distribution | None] | None = None  # what was read last, and when

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.agent.earned import rows, with_interval
+from perstep.agent.earned import mean_sentences, rows, with_interval
 from perstep.display.progress import duration, si
 from perstep.distributions.distribution import SHOWN as LEVELS
 from perstep.distributions.distribution import TAILS, ThinTail
@@ -62,6 +62,8 @@ class RunStatus(NamedTuple):
     """What has to be said where two of the numbers seem to contradict each other."""
     findings: tuple[str, ...] = ()
     """What is probably wrong, in sentences."""
+    learnt: str = "R̄"
+    """What the learnt numbers are."""
 
 
 class RunView(ABC):
@@ -280,7 +282,7 @@ def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
     below: list[RenderableType] = []
     if status.earned is not None:
         below.append(
-            f"[dim]earned: in its last {status.earned.num_samples:,} steps, with 95 % intervals; learnt: R̄ and θ[/]"
+            f"[dim]earned: in its last {status.earned.num_samples:,} steps, with 95 % intervals; learnt: {status.learnt}[/]"
         )
     if "unknown" in exact:
         below.append(f"[dim]No exact answer: {exact['unknown']}[/]")
@@ -294,7 +296,7 @@ def learnt_table(status: RunStatus, exact: dict[str, Any]) -> RenderableType:
 def evaluation_numbers(
     average_reward: float, rewards: Distribution, returns: Floats, tails: Sequence[float] = TAILS
 ) -> dict[str, Any]:
-    """The result of an evaluation, for JSON. `tails`: the levels of CVaR. `thin_tails`: warnings, if there are some."""
+    """The result of an evaluation, for JSON. `tails`: the levels of CVaR. `sentences`, `thin_tails`: texts, if there are any."""
     episodes: dict[str, Any] = {"count": len(returns)}
     if len(returns):
         episodes |= {"mean": float(returns.mean()), "min": float(returns.min()), "max": float(returns.max())}
@@ -312,7 +314,8 @@ def evaluation_numbers(
         "cvar_error": {f"{tail:g}": None if few else rewards.cvar_error(tail) for tail in tails},
         "episode_returns": episodes,
     }
-    return {**numbers, "thin_tails": [str(one.message) for one in caught]} if caught else numbers
+    said = {"sentences": mean_sentences(rewards), "thin_tails": [str(one.message) for one in caught]}
+    return {**numbers, **{name: texts for name, texts in said.items() if texts}}
 
 
 def evaluation_table(steps: int, about: dict[str, Any]) -> Table:
@@ -334,7 +337,7 @@ def evaluation_table(steps: int, about: dict[str, Any]) -> Table:
         lines.append((f"returns of {episodes['count']:,} episodes", span))
     made = table([f"{steps:,} steps", "reward per step"], lines)
     said = [f"{steps:,} steps are too few for a standard error."] if about["average_reward_error"] is None else []
-    made.caption = " ".join([*said, *about.get("thin_tails", [])[:1]]) or None
+    made.caption = " ".join([*said, *about.get("sentences", []), *about.get("thin_tails", [])[:1]]) or None
     return made
 
 

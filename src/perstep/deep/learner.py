@@ -174,7 +174,8 @@ class NetworkLearner(ABC):
         if not math.isfinite(value):
             rewards.theta[:], rewards.offset[:] = kept
             raise self._bad_loss(value, batch, look)
-        self.optimizer.zero_grad(set_to_none=True)
+        for weight in self._weights:
+            weight.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         if self.config.gradient_clip is not None:
             torch.nn.utils.clip_grad_norm_(self._weights, self.config.gradient_clip, foreach=True)

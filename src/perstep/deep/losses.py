@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from perstep.numerics.compiled import compiled
-from perstep.numerics.quantiles import SHAPE_STEP, huber_pulls, mean
+from perstep.numerics.quantiles import SHAPE_STEP, huber_pulls, mean, mean_square, smooth_pulls
 from perstep.rules.transition import (
     SCALAR,
     UNCENTERED,
@@ -30,6 +30,8 @@ from perstep.rules.transition import (
 )
 
 Floats = NDArray[np.float64]
+
+TINY = float(np.finfo(np.float64).tiny)
 
 
 class Settings(NamedTuple):
@@ -130,7 +132,7 @@ def smooth_l1(delta: torch.Tensor, huber: float) -> torch.Tensor:
 
 def quantile_huber(targets: torch.Tensor, estimate: torch.Tensor, tau: torch.Tensor, huber: float) -> torch.Tensor:
     """(1/B) Σ_b Σ_j E_k[h^λ_{τ_j}(ψ)] with ψ = target_k − Ω_j: |τ_j − 1{ψ<0}| times x²/2 up to λ, λ(|x| − λ/2) beyond."""
-    if targets.device.type == "cpu":
+    if targets.device.type == "cpu" and not torch.compiler.is_compiling():
         return cast(torch.Tensor, CompiledQuantileHuber.apply(targets, estimate, tau, huber))  # type: ignore[no-untyped-call]
     return plain_quantile_huber(targets, estimate, tau, huber)
 
@@ -153,6 +155,22 @@ def horizon_pulls(delta: torch.Tensor, look: Look, settings: Settings) -> torch.
     The pull on the spread is (δ² + g² v′ − v)/2√v. Where the spread is still much too small, the root mean target of the batch
     takes the place of √v: a factor that is the same for all targets changes the pace and not where it ends.
     """
+    if delta.device.type == "cpu" and not torch.compiler.is_compiling():
+        return compiled_horizon_pulls(delta, look, settings)
+    return plain_horizon_pulls(delta, look, settings)
+
+
+def compiled_horizon_pulls(delta: torch.Tensor, look: Look, settings: Settings) -> torch.Tensor:
+    """The pulls, sample by sample, as a compiled loop."""
+    tensors = (delta, look.estimate.detach(), look.bootstrap, settings.tau)
+    error, estimate, bootstrap, tau = (tensor.to(torch.float64).contiguous().numpy() for tensor in tensors)
+    pulls, ordered = np.empty_like(estimate), np.empty(estimate.shape[1] + 2)
+    horizon_pulls_batch(error, settings.horizon_factor, bootstrap, estimate, tau, ordered, pulls)
+    return torch.from_numpy(pulls).to(look.estimate.dtype)
+
+
+def plain_horizon_pulls(delta: torch.Tensor, look: Look, settings: Settings) -> torch.Tensor:
+    """The pulls as they are written, for any device."""
     around = look.estimate.detach() - look.estimate.detach().mean(1, keepdim=True)
     ahead = look.bootstrap - look.bootstrap.mean(1, keepdim=True)
     g = settings.horizon_factor
@@ -178,6 +196,32 @@ def level_below(bars: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     high = 1.0 - torch.exp(-2.0 * ((bars - right) / width).clamp(min=0.0)) / (2 * count)
     between = (below - 0.5 + (bars - left) / width) / count
     return torch.where(below == 0, low, torch.where(below == count, high, between))
+
+
+@compiled
+def horizon_pulls_batch(
+    delta: Any, factor: Any, bootstrap: Any, estimate: Any, tau: Any, ordered: Any, pulls: Any
+) -> None:
+    """`plain_horizon_pulls`, row by row, with the level of `quantiles.smooth_pulls`."""
+    total, count = 0.0, estimate.shape[1]
+    for b in range(estimate.shape[0]):
+        ahead = mean_square(bootstrap[b], mean(bootstrap[b]))
+        total += delta[b] * delta[b] + factor * factor * ahead
+    typical = math.sqrt(total / estimate.shape[0])
+    for b in range(estimate.shape[0]):
+        here, there = mean(estimate[b]), mean(bootstrap[b])
+        variance, ahead = mean_square(estimate[b], here), mean_square(bootstrap[b], there)
+        spread, target = math.sqrt(variance), delta[b] * delta[b] + factor * factor * ahead
+        smooth_pulls(here + delta[b] - factor * there, factor, bootstrap[b], estimate[b], tau, ordered, pulls[b])
+        middle, along = mean(pulls[b]), 0.0
+        for j in range(count):
+            pulls[b, j] -= middle
+            if spread > 0.0:
+                along += pulls[b, j] * (estimate[b, j] - here) / spread / count
+        for j in range(count):
+            shape = (estimate[b, j] - here) / spread if spread > 0.0 else 0.0
+            moved = SHAPE_STEP * spread * (pulls[b, j] - shape * along)
+            pulls[b, j] = shape * (target - variance) / (2.0 * max(spread, typical, TINY)) + moved
 
 
 @final

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from perstep.agent.agent import Agent, AgentHooks
 from perstep.agent.arrays import FINITE, Limits, has_shape, under
-from perstep.agent.evaluation import Evaluation, Snapshot, distribution_in_order
+from perstep.agent.evaluation import Evaluation, Snapshot
 from perstep.deep.observations import Observations, observations_of
 from perstep.deep.replay import Replay
 from perstep.deep.settings import NetworkConfig
@@ -186,7 +186,7 @@ class NetworkAgent(Agent):
             rewards, returns = self._vector_world.follow(
                 self._observations.keep, lambda points: self._choose(points, generator, deterministic), num_steps, seed
             )
-        return Evaluation(float(rewards.mean()), distribution_in_order(rewards), returns, num_steps)
+            return self._beside_learning(Evaluation.of_all(rewards, returns), deterministic)
 
     def _acting(self) -> AbstractContextManager[None]:
         return self._network.learning()

@@ -32,6 +32,8 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "perstep.worlds.pendulum:PendulumEnv": ("state",),
     "perstep.worlds.puck_world:PuckWorldEnv": ("state",),
     "perstep.worlds.linear_quadratic:LinearQuadraticEnv": ("state",),
+    "perstep.worlds.storage:EnergyStorageEnv": ("state",),
+    "perstep.worlds.storage:ReservoirEnv": ("state",),
     "perstep.worlds.autoscaling:AutoscalingEnv": ("state",),
     "perstep.worlds.minatar:MinAtarEnv": ("state",),
     "perstep.worlds.atari:AtariEnv": ("state",),

@@ -10,9 +10,19 @@ from collections.abc import Iterable, Iterator
 from perstep.inputs.errors import unknown
 from perstep.numerics.schedules import is_finite
 
+LONGEST_SHOWN = 200  # characters of a value in an error
 LONGEST_HORIZON = (
     1e9  # steps: a return over more of them has no distribution that can be told from one without a horizon
 )
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: an integer of thousands of digits has no text in Python, and a long one hides the sentence."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits" if isinstance(value, int) else f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}… ({len(text):,} characters)"
 
 
 def number(name: str, value: object, low: float, high: float = math.inf, *, above: bool = False) -> float:
@@ -22,15 +32,15 @@ def number(name: str, value: object, low: float, high: float = math.inf, *, abov
     least = f"above {low:g}" if above else f"{low:g} or more"
     most = f"above {low:g} and at most {high:g}" if above else f"between {low:g} and {high:g}"
     span = least if high == math.inf else most
-    raise ValueError(f"{name} must be a finite number {span}, got {value!r}.")
+    raise ValueError(f"{name} must be a finite number {span}, got {shown(value)}.")
 
 
 def count(name: str, value: object, least: int, most: int | None = None) -> int:
     """`value` as an int, refused unless it is a whole number from `least`, and to `most` if given."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(value)}.")
     if most is not None and int(value) > most:
-        raise ValueError(f"{name} must be a whole number from {least} to {most:,}, got {value!r}.")
+        raise ValueError(f"{name} must be a whole number from {least} to {most:,}, got {shown(value)}.")
     return int(value)
 
 
@@ -57,4 +67,4 @@ def naming(setting: str) -> Iterator[None]:
 def switch(name: str, value: object) -> None:
     """Refuse `value` unless it is True or False."""
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
+        raise ValueError(f"{name} must be True or False, got {shown(value)}.")

@@ -46,7 +46,10 @@ CACHE = _cache_folder()
 
 # `_nrt=False`: no reference counts for arrays. Compiled code here writes to given arrays and creates none, so there is nothing
 # to count. The counters are shared by all threads, and would take several times as long as a step.
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+# `forceinline=False`: an option that is not given is inherited from the function that happens to be the first to call this one, so
+# that speed would depend on which agent was compiled first on a machine.
+# `no_cfunc_wrapper=True`: nothing here is called from C, and wrappers for it are a tenth of the time of compilation.
+OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": False, "no_cfunc_wrapper": True}
 
 
 def compiled(function: Function, **options: Any) -> Function:
@@ -97,7 +100,8 @@ def copied(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
 
 def merged(function: Function) -> Function:
     """Compile `function` once, and merge its machine code into that of its callers: for the large functions that several loops have
-    in common. Inlined, they would be compiled again with every loop, and that takes time with the square of their size."""
+    in common, and for what every step calls several times. Inlined, they would be compiled again with every loop, and that takes
+    time with the square of their size."""
     return compiled(function, forceinline=True)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perstep.numerics.compiled import compiled
+from perstep.numerics.compiled import compiled, merged
 
 Floats = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ def levels(count: int) -> NDArray[np.float64]:
     return np.asarray((2.0 * np.arange(1, count + 1) - 1.0) / (2.0 * count), np.float64)
 
 
-@compiled
+@merged
 def mean(x: Floats) -> float:
     """The mean, as four partial sums: a fixed order (the same bits on every machine) without one long chain of additions."""
     count = x.shape[0]
@@ -38,7 +38,7 @@ def mean(x: Floats) -> float:
     return ((a + b) + (c + d)) / count
 
 
-@compiled
+@merged
 def track(theta: Floats, tau: Floats, reward: float, step: float) -> None:
     """θ_i += α_θ (τ_i − 1{R < θ_i}) for all i: O(m), whatever the number of states."""
     for i in range(theta.shape[0]):

@@ -6,7 +6,7 @@ import math
 import numbers
 from dataclasses import dataclass
 
-from perstep.numerics.compiled import compiled
+from perstep.numerics.compiled import merged
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def as_decay(step: float | Decay) -> Decay:
     return step if isinstance(step, Decay) else Decay(step, 0.0)
 
 
-@compiled
+@merged
 def step_size(scale: float, power: float, delay: float, visits: float) -> float:
     """scale / (1 + ν/delay)^power."""
     if power == 0.0:

@@ -229,19 +229,19 @@ def move_theta_by_batch(rewards: RewardEstimate, batch: Floats, step: float) -> 
     track_share(rewards.theta, rewards.tau, batch, step)
 
 
-@compiled
+@merged
 def center(rule: int, theta: Floats) -> float:
     """What R̄ reads from θ: the mean (1/m) Σ θ_i."""
     return mean(theta)
 
 
-@compiled
+@merged
 def average_reward(rule: int, rewards: RewardEstimate) -> float:
     """R̄ = (1/m) Σ θ_i + b (Eq. 17)."""
     return center(rule, rewards.theta) + rewards.offset[0]
 
 
-@compiled
+@merged
 def follow(rule: int, rewards: RewardEstimate, average: float, reward: float, delta: float, steps: Steps) -> None:
     """What R̄ follows beside θ: δ or R − R̄. The average of a rule without reward quantiles follows nothing else; with them it is
     the offset, which is ours (docs/decisions/0001-learned-offset.md)."""

@@ -5,36 +5,52 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGBREAK")  # those that the system has; SIGBREAK is Windows' Ctrl-Break
+PATIENCE = 3.0  # seconds from a signal to the line that says what it waits for
+WAITING = "perstep: stopping when the step that has begun is done; press Ctrl-C again to stop at once\n"
 LARGEST_ACTION = 1024  # bytes: more than the structure of a signal's action has on any system
 
 
 @contextlib.contextmanager
 def deferred_signals() -> Iterator[list[int]]:
-    """Collect stop signals in the list that is yielded, instead of acting on them. A second signal acts at once.
+    """Collect stop signals in the list that is yielded, instead of acting on them. A second signal acts at once, also where this is
+    inside of another one.
 
-    Only the main thread receives signals. In another thread, the list stays empty.
+    If the body does not end soon after a signal, a line on stderr says so. Only the main thread receives signals. In another
+    thread, the list stays empty.
     """
     received: list[int] = []
     before = _handlers()
+    acting = {number: getattr(there.python, "acting", there) for number, there in before.items()}
+    ended = threading.Event()
 
     def collect(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        _install(before)
+        _install(acting)
+        threading.Thread(target=_say_unless, args=(ended,), daemon=True).start()
 
     with _asleep():
-        _install(dict.fromkeys(before, _Handler(collect)))
+        _install({number: _Handler(_Collector(collect, acting[number])) for number in before})
         try:
             yield received
         finally:
+            ended.set()
             _install(before)
+
+
+def _say_unless(ended: threading.Event) -> None:
+    """Say that a signal has arrived, unless the work that it waits for ends soon: that may hang."""
+    if not ended.wait(PATIENCE):
+        with contextlib.suppress(OSError):
+            os.write(2, WAITING.encode())
 
 
 @contextlib.contextmanager
@@ -49,6 +65,17 @@ def _asleep() -> Iterator[None]:
     finally:
         if before != -1:
             signal.set_wakeup_fd(before, warn_on_full_buffer=False)  # as asyncio set it
+
+
+@dataclass(frozen=True)
+class _Collector:
+    """Collects a signal, and knows the handler that would act on it."""
+
+    collect: Callable[[int, FrameType | None], None]
+    acting: _Handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.collect(number, frame)
 
 
 class _Abandon(BaseException):

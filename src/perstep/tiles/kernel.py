@@ -261,7 +261,7 @@ def gather_column(matrix: Floats, active: Indices, j: int) -> float:
     return (a + b) + (c + d)
 
 
-@compiled
+@merged
 def scatter(matrix: Floats, active: Indices, step: float, pull: Floats) -> None:
     """Every active row += step · pull."""
     if pull.shape[0] <= NARROW:

@@ -6,6 +6,7 @@ It is not a task of the paper. Its rewards have a wide range: about −5 per ste
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, final
 
@@ -14,7 +15,9 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from perstep.inputs.checks import shown
 from perstep.numerics.schedules import is_finite
+from perstep.system.budget import claim
 
 SWITCH_OFF, KEEP, START = 0, 1, 2  # the actions
 
@@ -80,6 +83,7 @@ class AutoscalingEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         drift_deviation = drift_noise / math.sqrt(1.0 - drift_memory**2)
         # An observation needs bounds, so the demand is clipped at four standard deviations above its highest mean.
         self.max_demand = mean_demand + daily_wave + 4.0 * math.hypot(drift_deviation, noise)
+        claim(128 * day_steps, f"A day of {day_steps:,} steps", "Choose fewer day_steps.")
         # Lists of floats, since reading one element of an array takes longer.
         angles = [2.0 * math.pi * time / day_steps for time in range(day_steps)]
         self._sines, self._cosines = [math.sin(angle) for angle in angles], [math.cos(angle) for angle in angles]
@@ -96,7 +100,7 @@ class AutoscalingEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         super().reset(seed=seed)
         clock = int(self.np_random.integers(self.day_steps))
         demand = min(max(self.mean_demand + self.daily_wave * self._sines[clock], 0.0), self.max_demand)
-        servers = min(max(math.ceil(demand / self.requests_per_server), 1), self.max_servers)
+        servers = max(math.ceil(min(demand / self.requests_per_server, self.max_servers)), 1)
         self.state = (clock, servers, (), 0.0, demand, 0.0)
         return self._observe(), {}
 
@@ -161,14 +165,14 @@ class AutoscalingEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 def _check(settings: dict[str, Any]) -> None:
     for name in ("max_servers", "startup_steps", "day_steps"):
         if not (isinstance(value := settings[name], int) and value >= 1):
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value}.")
+            raise ValueError(f"{name} must be a whole number of at least 1, got {shown(value)}.")
     for name in ("requests_per_server", "mean_demand", "max_waiting"):
         if not (is_finite(value := settings[name]) and value > 0):
-            raise ValueError(f"{name} must be a positive number, got {value}.")
+            raise ValueError(f"{name} must be a positive number, got {shown(value)}.")
     for name in ("daily_wave", "drift_noise", "noise", "server_cost", "waiting_cost"):
         if not (is_finite(value := settings[name]) and value >= 0):
-            raise ValueError(f"{name} must be a number of at least 0, got {value}.")
-    if not 0 <= (value := settings["drift_memory"]) < 1:
-        raise ValueError(f"drift_memory must be at least 0 and below 1, got {value}.")
-    if not (value := settings["min_reward"]) < 0:
-        raise ValueError(f"min_reward must be below 0, got {value}.")
+            raise ValueError(f"{name} must be a number of at least 0, got {shown(value)}.")
+    if not (is_finite(value := settings["drift_memory"]) and 0 <= value < 1):
+        raise ValueError(f"drift_memory must be at least 0 and below 1, got {shown(value)}.")
+    if not (isinstance(value := settings["min_reward"], numbers.Real) and value < 0):  # −∞: nothing is clipped
+        raise ValueError(f"min_reward must be below 0, got {shown(value)}.")

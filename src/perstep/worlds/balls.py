@@ -6,10 +6,12 @@ import numpy as np
 
 from perstep.mdp.mdp import FiniteMDP
 from perstep.mdp.outcomes import claim_outcomes
+from perstep.worlds.arguments import checked
 
 LEFT, STAY, RIGHT = 0, 1, 2
 
 
+@checked
 def catch(rows: int = 10, columns: int = 5) -> FiniteMDP:
     """A ball falls by one row per step; state = (row of the ball, its column, column of the paddle) in mixed radix.
 

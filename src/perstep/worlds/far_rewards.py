@@ -6,6 +6,7 @@ import numpy as np
 
 from perstep.mdp.mdp import FiniteMDP
 from perstep.mdp.outcomes import claim_outcomes
+from perstep.worlds.arguments import checked
 
 DOWN, UP = 0, 1
 ARM_CHANCES = (1.0, 0.15, 0.1, 0.05, 0.03, 0.01)
@@ -13,6 +14,7 @@ ARM_REWARDS = (50.0, 133.0, 300.0, 800.0, 1660.0, 6000.0)
 BACK, FORWARD = 0, 1
 
 
+@checked
 def river_swim(length: int = 6, *, small_reward: float = 0.005, large_reward: float = 1.0) -> FiniteMDP:
     """A swimmer in a river with a strong current (Strehl & Littman 2008); state = place, action 0 swims down, 1 swims up.
 
@@ -42,6 +44,7 @@ def river_swim(length: int = 6, *, small_reward: float = 0.005, large_reward: fl
     )
 
 
+@checked
 def long_chain(
     length: int = 12, *, slip: float = 0.2, step_cost: float = 0.01, near_reward: float = 0.1, far_reward: float = 5.0
 ) -> FiniteMDP:

@@ -10,6 +10,7 @@ import numpy as np
 from perstep.distributions.distribution import Floats
 from perstep.mdp.mdp import FiniteMDP
 from perstep.mdp.outcomes import claim_outcomes
+from perstep.worlds.arguments import checked
 
 RUN, REPAIR, REPLACE = 0, 1, 2
 LOW, HIGH = 0, 1
@@ -17,6 +18,7 @@ SEARCH, WAIT, RECHARGE = 0, 1, 2
 MOST_OUTCOMES = 50_000_000  # of a world in memory
 
 
+@checked
 def service_queue(
     capacity: int = 50,
     *,
@@ -61,6 +63,7 @@ def service_queue(
     return mdp.replace(heuristics=heuristics)
 
 
+@checked
 def inventory(
     capacity: int = 20,
     *,
@@ -104,10 +107,13 @@ def inventory(
 def _reorder_levels(capacity: int, mean_demand: float, order_cost: float, holding_cost: float) -> tuple[int, int]:
     """s and S of the textbook: order below the demand of a day plus a margin, and as much as the economic order quantity."""
     low = min(capacity, math.ceil(mean_demand + math.sqrt(mean_demand)))
-    economic = math.sqrt(2.0 * order_cost * mean_demand / holding_cost) if holding_cost > 0.0 else capacity
-    return low, min(capacity, low + math.floor(economic))
+    if holding_cost <= 0.0:
+        return low, capacity
+    economic = math.sqrt(max(2.0 * order_cost * mean_demand / holding_cost, 0.0))
+    return low, low + math.floor(min(economic, capacity - low))
 
 
+@checked
 def multi_item_inventory(
     capacity: int = 6,
     num_items: int = 2,
@@ -130,9 +136,10 @@ def multi_item_inventory(
     at_least("num_items", num_items, 1)
     chances = _poisson(mean_demand)
     row, draws = capacity + 1, chances.size
-    if (size := row ** (2 * num_items) * draws**num_items) > MOST_OUTCOMES:
+    digits = num_items * math.log10(row * row * draws)
+    if digits > math.log10(MOST_OUTCOMES):
         raise ValueError(
-            f"The world would have {size:.1e} outcomes, more than {MOST_OUTCOMES:.0e}. Give a smaller capacity or fewer items."
+            f"The world would have 10^{digits:.1f} outcomes, more than {MOST_OUTCOMES:.0e}. Give a smaller capacity or fewer items."
         )
     shape = (row**num_items, row**num_items, draws**num_items)
     state, action, draw = np.indices(shape, dtype=np.int32)
@@ -166,6 +173,7 @@ def multi_item_inventory(
     return mdp.replace(heuristics=heuristics)
 
 
+@checked
 def perishable_stock(
     most: int = 6,
     *,
@@ -207,6 +215,7 @@ def perishable_stock(
     return mdp.replace(heuristics=heuristics)
 
 
+@checked
 def maintenance(
     num_conditions: int = 10,
     *,
@@ -249,6 +258,7 @@ def maintenance(
     return mdp.replace(heuristics=heuristics)
 
 
+@checked
 def recycling_robot(
     *,
     stays_high: float = 0.8,
@@ -275,6 +285,7 @@ def recycling_robot(
     return mdp.replace(heuristics=heuristics)
 
 
+@checked
 def tandem_queue(
     capacity: int = 8,
     *,
@@ -346,6 +357,7 @@ def tandem_queue(
     return mdp.replace(heuristics=heuristics)
 
 
+@checked
 def routing(
     capacity: int = 8,
     *,

@@ -8,13 +8,14 @@ the rod up.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from perstep.inputs.checks import choice
 from perstep.inputs.errors import unknown
 from perstep.numerics.compiled import compiled, inlined
 from perstep.numerics.schedules import is_finite
@@ -69,8 +70,8 @@ def wrap_angle(angle: float) -> float:
 
 
 @compiled
-def step(parameters: PendulumParameters, state: Floats, action: int, next_state: Floats) -> tuple[float, bool]:
-    """One step from `state` (2,) = (angle, velocity) under `action` 0, 1 or 2.
+def step(parameters: PendulumParameters, state: Floats, action: float, next_state: Floats) -> tuple[float, bool]:
+    """One step from `state` (2,) = (angle, velocity) under `action` 0, 1 or 2, or a number between them.
 
     Writes `next_state` (2,), which may be `state` itself. Returns the reward and whether the rod was moved back to the start.
     """
@@ -91,18 +92,24 @@ def step(parameters: PendulumParameters, state: Floats, action: int, next_state:
 
 
 @final
-class PendulumEnv(gymnasium.Env[NDArray[np.float64], np.int64]):
+class PendulumEnv(gymnasium.Env[NDArray[np.float64], Any]):
     """The pendulum as a Gymnasium environment. It starts hanging at rest, and never terminates or truncates.
 
+    An action is 0, 1 or 2, or with a continuous motor any share from −1 to 1 of the largest torque, as a vector of one number.
     `info["restarted"]` is True if the rod was too fast and was moved back to the start.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}
+    action_space: gymnasium.Space[Any]
 
     def __init__(
-        self, parameters: PendulumParameters | str = "inverted-pendulum", render_mode: str | None = None
+        self,
+        parameters: PendulumParameters | str = "inverted-pendulum",
+        render_mode: str | None = None,
+        motor: Literal["three torques", "continuous"] = "three torques",
     ) -> None:
-        """`parameters`: the name of one of `TASKS`, or your own `PendulumParameters`."""
+        """`parameters`: the name of one of `TASKS`, or your own `PendulumParameters`. `motor`: which torques there are."""
+        choice("motor", motor, ("three torques", "continuous"))
         if isinstance(parameters, str):
             if parameters not in TASKS:
                 raise unknown("pendulum task", parameters, TASKS)
@@ -114,7 +121,11 @@ class PendulumEnv(gymnasium.Env[NDArray[np.float64], np.int64]):
         self.render_mode = render_mode
         low, high = bounds(parameters)
         self.observation_space = gymnasium.spaces.Box(np.array(low), np.array(high), dtype=np.float64)
-        self.action_space = gymnasium.spaces.Discrete(3)
+        self.action_space = (
+            gymnasium.spaces.Discrete(3)
+            if motor == "three torques"
+            else gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float64)
+        )
         self.state: NDArray[np.float64] | None = None  # (2,), the complete state
         self._last_torque = 0.0  # for the picture only
 
@@ -127,15 +138,27 @@ class PendulumEnv(gymnasium.Env[NDArray[np.float64], np.int64]):
         self._last_torque = 0.0
         return self.state.copy(), {}
 
-    def step(self, action: np.int64) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
         """One time step under the torque of `action`."""
         if self.state is None:
             raise ResetNeeded("The pendulum has no state before the first reset. Call reset() first.")
-        if not self.action_space.contains(action):
-            raise ValueError(f"The action must be 0 (clockwise), 1 (no torque) or 2 (counter-clockwise), got {action}.")
-        reward, restarted = step(self.parameters, self.state, int(action), self.state)
-        self._last_torque = (int(action) - 1) * self.parameters.torque
+        motion = self._motion(action)
+        reward, restarted = step(self.parameters, self.state, motion, self.state)
+        self._last_torque = (motion - 1) * self.parameters.torque
         return self.state.copy(), float(reward), False, False, {"restarted": bool(restarted)}
+
+    def _motion(self, action: Any) -> float:
+        """The action from 0, the largest torque clockwise, to 2."""
+        if isinstance(self.action_space, gymnasium.spaces.Discrete):
+            if not self.action_space.contains(action):
+                raise ValueError(
+                    f"The action must be 0 (clockwise), 1 (no torque) or 2 (counter-clockwise), got {action}."
+                )
+            return int(action)
+        chosen = np.asarray(action, np.float64)
+        if not self.action_space.contains(chosen):
+            raise ValueError(f"The action must be one number from −1 to 1, got {action}.")
+        return 1.0 + float(chosen[0])
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture (400, 400, 3) of the rod and of the last torque; None without a render mode."""
@@ -149,9 +172,9 @@ class PendulumEnv(gymnasium.Env[NDArray[np.float64], np.int64]):
         return draw(float(self.state[0]), self._last_torque)
 
 
-def parameters_of(env: Any) -> PendulumParameters:
-    """The physics of a `PendulumEnv`."""
-    return env.parameters  # type: ignore[no-any-return]
+def parameters_of(env: Any) -> PendulumParameters | None:
+    """The physics of a `PendulumEnv` with three torques."""
+    return env.parameters if isinstance(env.action_space, gymnasium.spaces.Discrete) else None
 
 
 def bounds(p: PendulumParameters) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from perstep.distributions.distribution import Floats
 from perstep.mdp.mdp import FiniteMDP
 from perstep.mdp.outcomes import claim_outcomes
+from perstep.worlds.arguments import checked
 from perstep.worlds.operations import at_least, probabilities
 
 ADMIT, REJECT = 0, 1
@@ -17,6 +18,7 @@ Event = tuple[Floats, NDArray[np.int64], Floats]
 """Probability, next state and additional reward of something that can happen, each an array (S, A)."""
 
 
+@checked
 def admission_control(
     capacity: int = 30,
     *,
@@ -54,6 +56,7 @@ def admission_control(
     return mdp.replace(heuristics=heuristics)
 
 
+@checked
 def criss_cross(
     capacity: int = 6,
     *,

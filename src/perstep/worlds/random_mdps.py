@@ -6,8 +6,10 @@ import numpy as np
 
 from perstep.mdp.mdp import FiniteMDP
 from perstep.mdp.outcomes import claim_outcomes
+from perstep.worlds.arguments import checked
 
 
+@checked
 def garnet(num_states: int, num_actions: int, branching: int, seed: int, *, reward_sd: float = 0.0) -> FiniteMDP:
     """A random MDP. Each state-action pair has `branching` successors, and a mean reward drawn from N(0, 1).
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import gymnasium
 
+from perstep.inputs.checks import choice
 from perstep.inputs.errors import unknown
 
 if TYPE_CHECKING:
@@ -79,6 +80,16 @@ WORLDS: dict[str, World] = {
         {"parameters": "pendulum-swing-up"},
         "swing the rod up with a motor that is too weak to lift it directly",
     ),
+    "perstep/ContinuousInvertedPendulum-v0": World(
+        _PENDULUM,
+        {"parameters": "inverted-pendulum", "motor": "continuous"},
+        "keep a rod upright with any torque up to the largest",
+    ),
+    "perstep/ContinuousPendulumSwingUp-v0": World(
+        _PENDULUM,
+        {"parameters": "pendulum-swing-up", "motor": "continuous"},
+        "swing the rod up with any torque up to the largest",
+    ),
     "perstep/PuckWorld-v0": World(
         "perstep.worlds.puck_world:PuckWorldEnv",
         {},
@@ -88,6 +99,16 @@ WORLDS: dict[str, World] = {
         "perstep.worlds.linear_quadratic:LinearQuadraticEnv",
         {"dimensions": 2},
         "push a state back to 0 against noise, with actions that are vectors; the optimum is known exactly",
+    ),
+    "perstep/EnergyStorage-v0": World(
+        "perstep.worlds.storage:EnergyStorageEnv",
+        {"efficiency": 0.8},
+        "buy energy when it is cheap and sell it when it is expensive, with actions from a box; the optimum is known exactly",
+    ),
+    "perstep/Reservoir-v0": World(
+        "perstep.worlds.storage:ReservoirEnv",
+        {"flood_cost": 2.0},
+        "release water evenly from a reservoir with random inflow, with actions from a box",
     ),
     # Their rewards are the same in every step, so an end must cost or earn something.
     "perstep/CartPole-v0": World(
@@ -144,8 +165,7 @@ def finite_env(world: str, render_mode: Literal["ansi"] | None = None, **paramet
     from perstep import worlds
     from perstep.mdp.env import FiniteMDPEnv
 
-    if world not in FINITE_WORLDS:  # a file may name it, and not everything in `worlds` is a world
-        raise unknown("finite world", world, FINITE_WORLDS)
+    choice("finite world", world, FINITE_WORLDS)  # a file may name it, and not everything in `worlds` is a world
     make = getattr(worlds, world)
     known = inspect.signature(make).parameters
     for name in parameters:

@@ -15,10 +15,12 @@ import numpy as np
 from perstep.distributions.distribution import Floats
 from perstep.mdp.mdp import FiniteMDP
 from perstep.system.budget import claim
+from perstep.worlds.arguments import checked
 
 REJECT, ACCEPT = 0, 1
 
 
+@checked
 def access_control(
     order: Literal["free-first", "accept-first"] = "free-first",
     *,

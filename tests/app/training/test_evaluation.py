@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 import polars
 import pytest
 
@@ -20,7 +19,7 @@ from perstep.app.training.run_spec import RunSpec
 from perstep.deep.settings import DeepQConfig
 from perstep.tabular.settings import QLearningConfig, TDLearningConfig
 from perstep.tiles.settings import ActorCriticConfig
-from same_runs import Crash, assert_same_run, content, evaluations
+from same_runs import Crash, assert_same_learning, assert_same_run, evaluations
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -46,19 +45,11 @@ DEEP = RunSpec(
 FROZEN = SPECS["a table in Gymnasium"]
 
 
-def assert_same_agent(one: Path, other: Path) -> None:
-    (arrays, metadata, metrics), (others, other_metadata, other_metrics) = content(one), content(other)
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array, others[name], err_msg=name, strict=True)
-    assert metadata == other_metadata
-    assert metrics.equals(other_metrics)
-
-
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_learning_never_notices(spec: RunSpec, tmp_path: Path) -> None:
     training.train(spec, 1000, tmp_path / "plain")
     training.train(spec, 1000, tmp_path / "evaluated", evaluate=PLAN)
-    assert_same_agent(tmp_path / "plain", tmp_path / "evaluated")
+    assert_same_learning(tmp_path / "plain", tmp_path / "evaluated")
     assert evaluations(tmp_path / "evaluated")["step"].to_list() == [300, 600, 900]
 
 
@@ -69,7 +60,7 @@ def test_deep_learning_never_notices(tmp_path: Path) -> None:
     training.train(
         DEEP, 500, tmp_path / "evaluated", evaluate=EvaluationPlan(every=120, num_steps=60, deterministic=True)
     )
-    assert_same_agent(tmp_path / "plain", tmp_path / "evaluated")
+    assert_same_learning(tmp_path / "plain", tmp_path / "evaluated")
     assert evaluations(tmp_path / "evaluated")["step"].to_list() == [120, 240, 360, 480]
 
 

@@ -13,6 +13,7 @@ from gymnasium import spaces
 import perstep
 from perstep.files import storage
 from perstep.gym.spaces import bounded_actions
+from same_runs import assert_same_file
 
 torch = pytest.importorskip("torch")
 
@@ -24,15 +25,6 @@ SHORT = {
     "device": "cpu",
 }  # fmt: skip
 GO_ON = "import sys, perstep; perstep.load(sys.argv[1]).learn(int(sys.argv[2])).save(sys.argv[1])"
-
-
-def assert_same_file(one, other):
-    arrays, metadata = storage.read(one)
-    others, metadatas = storage.read(other)
-    assert metadata == metadatas
-    assert arrays.keys() == others.keys()
-    for name in arrays:
-        np.testing.assert_array_equal(arrays[name], others[name], err_msg=name)
 
 
 class Boxed(gymnasium.Env):

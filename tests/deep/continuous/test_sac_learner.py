@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
 
 import gymnasium
 import numpy as np
@@ -59,9 +60,13 @@ def new(seed=0, **settings):
 
 def fed(learner, *noises):
     """The learner with these draws instead of those of its generator: for S′, then for S."""
-    drawn = iter(noises)
-    learner._noise = lambda count, generator: next(drawn)
+    learner._noise = lambda count, generator: torch.cat(noises)
     return learner
+
+
+def average_of(learner, average):
+    """A reward estimate whose R̄ is this number."""
+    return rules.reward_estimate(learner.config.theta_size, average)
 
 
 def noises(seed=5):
@@ -153,27 +158,30 @@ def test_losses_are_those_of_a_slow_transcription(case, seed):
     config = learner.config
     rewards = rules.reward_estimate(config.theta_size, 0.7, has_masses=config.rule_row.has_reward_masses)
     average = float(rules.average_reward(config.kernel, rewards))
-    look, entropy, features = learner._look(sample, 0.0)
-    soft_average = 0.0 if config.rule == "rvi" else average + learner.temperature * entropy
-    of_critics = learner.critic_loss(soft_average, sample.reward, look, learner._steps())
-    got = [float(loss.detach()) for loss in (of_critics, *learner.policy_losses(features))]
+    parts, _ = learner.losses_and_look(sample, rewards, learner._steps())
+    got = [float(loss.detach()) for loss in parts]
     assert got == pytest.approx(slow_losses(learner, sample, average, ahead_noise, noise), rel=2e-6, abs=1e-6)
-    whole, _ = fed(learner, ahead_noise, noise).loss(sample, rewards, learner._steps())
-    assert float(whole.detach()) == pytest.approx(sum(got), rel=1e-6)
+    whole, _ = learner.loss(sample, rewards, learner._steps())
+    assert float(whole.detach()) == pytest.approx(got[0], rel=1e-6)
+    weights = list(learner.online.parameters())
+    slopes = [torch.autograd.grad(loss, weights, allow_unused=True, retain_graph=True) for loss in (whole, sum(parts))]
+    for one, other in zip(*slopes, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 def test_with_a_horizon_the_mean_of_the_quantiles_has_the_loss_of_d2():
     sample, (ahead_noise, noise) = batch(), noises()
     sample.masked[:] = False
     learner = fed(new(rule="d3", horizon=20.0, initial_temperature=0.4), ahead_noise, noise)
-    look, _, _ = learner._look(sample, 0.0)
-    steps = learner._steps()
-    _, delta = losses.compared(0.3, np.tile(sample.reward, 2), look, steps, learner._settings)
-    around = losses.around_the_mean(delta.detach(), look, learner._settings)
-    got = learner.critic_loss(0.3, sample.reward, look, steps)
-    assert float(got.detach()) == pytest.approx(float((delta.square().mean() + 2.0 * around).detach()), rel=1e-6)
-    (slope,) = torch.autograd.grad(got, look.estimate)
-    np.testing.assert_allclose(slope.mean(1).detach(), -2.0 * delta.detach() / (2 * B) / QUANTILES, rtol=1e-5)
+    (of_critics, _, _), look = learner.losses_and_look(sample, average_of(learner, 0.3), learner._steps())
+    (slope,) = torch.autograd.grad(of_critics, look.estimate)
+    delta = -slope.sum(1).detach() * B
+    around = losses.around_the_mean(delta, look, learner._settings)
+    assert float(of_critics.detach()) == pytest.approx(float((delta.square().mean() + 2.0 * around).detach()), rel=1e-5)
+    targets = sample.reward - 0.3 + look.bootstrap[:B].mean(1).numpy()
+    log_chance = np.mean([drawn_from(learner.online.policy, s, z)[1] for s, z in zip(sample.next_observation, ahead_noise)])
+    targets += 0.4 * log_chance - 0.1 * float(look.bootstrap.mean())
+    np.testing.assert_allclose(delta[:B] + look.estimate[:B].mean(1).detach(), targets, rtol=1e-5, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------ Stable-Baselines3
@@ -236,9 +244,8 @@ def test_discounted_losses_are_those_of_stable_baselines3(seed, monkeypatch):
     copied(peer, learner)
     peer.train(gradient_steps=1, batch_size=B)
     told = [peer.logger.name_to_value[f"train/{name}_loss"] for name in ("critic", "actor", "ent_coef")]
-    look, _, features = learner._look(sample, 0.0)
-    of_critics = learner.critic_loss(0.0, sample.reward, look, learner._steps())
-    got = [float(loss.detach()) for loss in (of_critics, *learner.policy_losses(features))]
+    parts, _ = learner.losses_and_look(sample, average_of(learner, 0.0), learner._steps())
+    got = [float(loss.detach()) for loss in parts]
     assert got == pytest.approx(told, rel=2e-6, abs=1e-6)
 
 
@@ -247,14 +254,8 @@ def test_discounted_losses_are_those_of_stable_baselines3(seed, monkeypatch):
 
 def test_each_loss_has_slopes_on_its_own_weights_alone():
     learner, sample = new(), batch()
-    look, _, features = learner._look(sample, 0.0)
-    of_policy, of_temperature = learner.policy_losses(features)
-    parts = {
-        "critics": learner.critic_loss(0.0, sample.reward, look, learner._steps()),
-        "policy": of_policy,
-        "log_temperature": of_temperature,
-    }
-    for name, loss in parts.items():
+    parts, _ = learner.losses_and_look(sample, average_of(learner, 0.0), learner._steps())
+    for name, loss in zip(("critics", "policy", "log_temperature"), parts, strict=True):
         learner.optimizer.zero_grad()
         loss.backward()
         moved = {key.partition(".")[0] for key, weight in learner.online.named_parameters() if weight.grad is not None}
@@ -272,7 +273,7 @@ def test_density_of_a_squashed_gaussian_is_one_over_the_box():
 
 
 @pytest.mark.parametrize("rule", ["differential", "d3"])
-def test_a_new_unit_changes_no_value_and_no_temperature(rule):
+def test_a_new_unit_changes_no_value_and_the_temperature_goes_with_it(rule):
     agent = perstep.SoftActorCritic("Pendulum-v1", rule=rule, hidden=(8,), batch_size=8, learning_starts=20, threads=1)
     agent.learn(40)
     observation, action = np.array([1.0, 0.0, 0.5]), [0.7]
@@ -280,5 +281,21 @@ def test_a_new_unit_changes_no_value_and_no_temperature(rule):
     unit = learner.unit
     learner._rescale(0.25)
     learner.unit = 4.0 * unit
-    assert agent.temperature == pytest.approx(before, rel=1e-6)
+    assert agent.temperature == pytest.approx(4.0 * before, rel=1e-6)
     assert agent.action_value(observation, action) == pytest.approx(value, rel=1e-5)
+
+
+def test_compiled_losses_are_the_plain_ones():
+    if shutil.which("c++") is None:
+        pytest.skip("torch.compile needs a C++ compiler")
+    plain, compiled = (new(rule="d2", normalization="layer", compile=wanted) for wanted in (False, True))
+    sample = batch()
+    with plain.learning():
+        expected, _ = fed(plain, *noises()).losses_and_look(sample, average_of(plain, 0.3), plain._steps())
+    with compiled.learning():
+        got, _ = fed(compiled, *noises()).losses_and_look(sample, average_of(compiled, 0.3), compiled._steps())
+    for one, other in zip(got, expected, strict=True):
+        assert float(one.detach()) == pytest.approx(float(other.detach()), rel=1e-5)
+    slopes = [torch.autograd.grad(sum(parts), list(learner.online.parameters())) for parts, learner in ((got, compiled), (expected, plain))]
+    for one, other in zip(*slopes, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

@@ -171,7 +171,8 @@ def mixed(colour: str, share: float) -> tuple[float, float, float]:
 
 
 def _final_quantiles(axes: Axes, theta: Floats, exact: list[float] | None) -> None:
-    """The final quantile function: level on the horizontal axis, reward on the vertical axis of the left panel."""
+    """The final quantile function, sorted: level on the horizontal axis, reward on the vertical axis of the left panel."""
+    theta = np.sort(theta)
     tau = np.asarray(levels(theta.size))
     if exact is not None:
         axes.plot(tau, exact, color=BLACK, lw=0.8, ls=":", drawstyle="steps-mid")

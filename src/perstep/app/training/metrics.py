@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perstep.agent.agent import Agent
-from perstep.agent.earned import sentences
+from perstep.agent.earned import learnt_columns, sentences
 from perstep.agent.tracking import learning
 from perstep.app.run_view import RunStatus
 from perstep.distributions.history import EPISODES, PENDING, RETURNS, REWARDS, mean_return
@@ -30,6 +30,7 @@ def run_status(agent: Agent) -> RunStatus:
         episodes,
         sentences=tuple(sentences(agent)),
         findings=tuple(map(str, agent.check())),
+        learnt=learnt_columns(agent),
         **learning(agent),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from perstep.agent.agent import Agent
 from perstep.agent.objective import objective_sentence
 from perstep.agent.tracking import Log, TensorBoardLog, Tracker, WandbLog, tensorboard_classes, wandb_module
-from perstep.app.training.evaluation import EvaluationLog, EvaluationPlan
+from perstep.app.training.evaluation import EvaluationLog, EvaluationPlan, frame, read_rows
 from perstep.app.training.exact_answers import exact_answers
 from perstep.app.training.metrics import write_metrics
 from perstep.app.training.run_folder import (
@@ -135,7 +135,7 @@ def draw(folder: Path) -> None:
     from perstep.app.training import figures
 
     metrics, record = read_table(folder / METRICS), read_record(folder)
-    evaluations = read_table(folder / EVALUATIONS) if (folder / EVALUATIONS).exists() else None
+    evaluations = frame(read_rows(folder / EVALUATIONS)) if (folder / EVALUATIONS).exists() else None
     title = f"{record['algorithm']} in {record['world']}"
     exact = record.get("exact") or {}
     if "theta_2" in metrics.columns:

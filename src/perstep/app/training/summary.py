@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from perstep.agent.agent import Agent
+from perstep.agent.objective import objective_sentence
 from perstep.app import run_view
 from perstep.app.training.metrics import run_status
 from perstep.app.training.run_folder import EVENTS, FILES, is_current, read_record
@@ -23,6 +24,8 @@ def print_run(agent: Agent, folder: Path) -> None:
     console = Console()
     exact = read_record(folder).get("exact") or {}
     console.print(run_view.learnt_table(run_status(agent), exact))
+    if agent.reset_cost:  # not known when the run began
+        console.print(Text(objective_sentence(agent)))
     if agent.config.risk_level < 1.0:
         console.print(
             f"the worst {100 * agent.config.risk_level:g} % of the steps earn {agent.risk_adjusted_reward:.6g} on average"

@@ -74,6 +74,12 @@ class TrainingLoop:
                 self.agent.learn(target - self.agent.steps, progress=False, callback=look)
         except (ArithmeticError, ValueError) as error:
             raise explained_failure(error, self.agent, self.run.path(AGENT), self._save) from error
+        except Exception:  # of the world, or of what watches
+            if (path := self.run.path(AGENT)).exists():
+                self.say(
+                    f"stopped at step {self.agent.steps:,} by an error. --resume continues from the checkpoint {path}"
+                )
+            raise
 
     def _evaluate_if_due(self, received: list[int]) -> None:
         if self.evaluations is None or received or not self.evaluations.is_due(self.agent.steps):

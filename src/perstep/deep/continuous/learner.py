@@ -25,6 +25,7 @@ from perstep.deep.replay import Batch
 from perstep.numerics.randomness import Generator, normals
 from perstep.rules.transition import (
     SCALAR,
+    UNCENTERED,
     VALUE,
     WITH_HORIZON,
     RewardEstimate,
@@ -34,6 +35,10 @@ from perstep.rules.transition import (
 )
 
 
+Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""The losses of critics, policy and temperature."""
+
+
 @final
 class SoftActorCriticLearner(NetworkLearner):
     """Two critics, a squashed Gaussian policy and a temperature."""
@@ -41,6 +46,12 @@ class SoftActorCriticLearner(NetworkLearner):
     config: SoftActorCriticConfig
     online: ActorAndCritics
     target: Critics
+
+    def __init__(
+        self, observations: Observations, num_actions: int, config: Any, generator: Generator | None = None
+    ) -> None:
+        super().__init__(observations, num_actions, config, generator)
+        self._losses: Any = torch.compile(self.plain_losses, dynamic=False) if config.compile else self.plain_losses
 
     @classmethod
     def network(cls, config: SoftActorCriticConfig, observations: Observations, num_actions: int) -> ActorAndCritics:
@@ -72,11 +83,6 @@ class SoftActorCriticLearner(NetworkLearner):
         if weight is self.online.log_temperature:
             return 0
         return 1 if any(weight is own for own in self.online.policy.parameters()) else super()._order(weight)
-
-    def _rescale(self, factor: float) -> None:
-        super()._rescale(factor)
-        with torch.no_grad():
-            self.online.log_temperature.add_(float(np.log(factor)))
 
     @property
     def temperature(self) -> float:
@@ -117,34 +123,57 @@ class SoftActorCriticLearner(NetworkLearner):
             return np.asarray(self.unit * lesser(both).to("cpu", torch.float64).numpy())
 
     def loss(self, batch: Batch, rewards: RewardEstimate, steps: Steps) -> tuple[torch.Tensor, losses.Look]:
-        """Those of the critics, of the policy and of the temperature, which share no weights: their sum."""
-        look, entropy, features = self._look(batch, losses.value_after_end(rewards, steps, self._settings))
-        average = 0.0
-        if not self.config.rule_row.average_is_read_from_values:
-            average = average_reward(self._settings.rule, rewards) + self.temperature * entropy
-        of_critics = self.critic_loss(average, batch.reward, look, steps)
-        of_policy, of_temperature = self.policy_losses(features)
-        return of_critics + of_policy + of_temperature, look
+        """That of the critics, with the slopes of all three losses, which share no weights. The others are no measure of errors."""
+        (of_critics, of_policy, of_temperature), look = self.losses_and_look(batch, rewards, steps)
+        rest = of_policy + of_temperature
+        return of_critics + (rest - rest.detach()), look
 
-    def _look(self, batch: Batch, after_end: float) -> tuple[losses.Look, float, torch.Tensor]:
-        """The estimates of both critics, one after the other, and what they are compared with: the lesser target critic, of an
-        action that the policy takes now, and the entropy of the policy there. Also the mean of that entropy, and the features."""
-        online = self.online
-        next_inputs, action = self._read(batch.next_observation), torch.from_numpy(batch.action).to(self.device)
+    def losses_and_look(self, batch: Batch, rewards: RewardEstimate, steps: Steps) -> tuple[Parts, losses.Look]:
+        """The three losses, and the values that the critics compare."""
+        settings, reads = self._settings, self.config.rule_row.average_is_read_from_values
+        average = average_reward(settings.rule, rewards) if settings.rule not in UNCENTERED and not reads else 0.0
+        surplus = (batch.reward - average) / steps.value_unit
+        after_end = losses.value_after_end(rewards, steps, settings)
+        return self._losses(
+            self._read(batch.observation), torch.from_numpy(batch.action).to(self.device),
+            torch.from_numpy(surplus).to(self.device, torch.float32), self._read(batch.next_observation),
+            self._ends(batch.masked, after_end), self._noise(2 * len(surplus), self.generator),
+        )  # fmt: skip
+
+    def plain_losses(
+        self, inputs: torch.Tensor, action: torch.Tensor, surplus: torch.Tensor, next_inputs: torch.Tensor,
+        ends: tuple[torch.Tensor, torch.Tensor] | None, noise: torch.Tensor,
+    ) -> tuple[Parts, losses.Look]:  # fmt: skip
+        """The losses as functions of tensors alone. `surplus`: R − R̄ in the unit of values, (B,). `ends`: which ends are masked,
+        and the value after them. `noise`: for S′, then for S, (2B, numbers)."""
+        online, config = self.online, self.config
+        ahead_noise, here_noise = noise.chunk(2)
         with torch.no_grad():
-            gaussian = online.policy.forward(online.critics.features(next_inputs))
-            next_action, log_chance = squashed(gaussian, self._noise(len(action), self.generator))
+            temperature = online.log_temperature.exp()
+            next_action, log_chance = squashed(
+                online.policy.forward(online.critics.features(next_inputs)), ahead_noise
+            )
             after = lesser(self.target.forward(self.target.features(next_inputs), next_action))  # (B, n)
-            soft = after - online.log_temperature.exp() * log_chance[:, None]
-        features = online.critics.features(self._read(batch.observation))
-        estimate = online.critics.forward(features, action).flatten(0, 1)  # (2B, n)
-        bootstrap = self._ended(soft, batch.masked, after_end).repeat(TWINS, 1)
-        return losses.Look(estimate, bootstrap), -float(log_chance.mean()), features.detach()
+            bootstrap = after - temperature * log_chance[:, None]
+            if ends is not None:
+                bootstrap = torch.where(ends[0][:, None], ends[1], bootstrap)
+            if self._settings.rule not in UNCENTERED:  # of R − α log π, the part that is no reward; and κ times the level
+                entropy = 0.0 if config.rule_row.average_is_read_from_values else -temperature * log_chance.mean()
+                surplus = surplus - entropy - self._settings.level_share * bootstrap.mean()
+            targets = surplus[:, None] + self._settings.discount * bootstrap
+        features = online.critics.features(inputs)
+        estimate = online.critics.forward(features, action).flatten(0, 1)  # (2B, n), one critic after the other
+        look = losses.Look(estimate, bootstrap.repeat(TWINS, 1))
+        of_critics = self._critic_loss(targets.repeat(TWINS, 1), look)
+        action, log_chance = squashed(online.policy.forward(features.detach()), here_noise)
+        value = mean_of_last_axis(online.critics.forward(features.detach(), action, frozen=True)).amin(0)  # (B,)
+        of_policy = (temperature * log_chance - value).mean()
+        of_temperature = -online.log_temperature[0] * (log_chance.detach().mean() + self.target_entropy)
+        return (of_critics, of_policy, of_temperature), look
 
-    def critic_loss(self, average: float, reward: NDArray[np.float64], look: losses.Look, steps: Steps) -> torch.Tensor:
+    def _critic_loss(self, targets: torch.Tensor, look: losses.Look) -> torch.Tensor:
         """Half the mean squared δ, or the loss of return quantiles, summed over the two critics."""
-        settings = self._settings
-        targets, delta = losses.compared(average, np.tile(reward, TWINS), look, steps, settings)
+        settings, delta = self._settings, mean_of_last_axis(targets - look.estimate)
         if settings.rule in SCALAR or settings.rule in VALUE:
             return TWINS * 0.5 * delta.square().mean()
         if settings.rule in WITH_HORIZON:
@@ -152,13 +181,10 @@ class SoftActorCriticLearner(NetworkLearner):
             return TWINS * (0.5 * delta.square().mean() + around)
         return TWINS * losses.quantile_huber(targets, look.estimate, settings.tau, settings.huber)
 
-    def policy_losses(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The mean of α log π − Q over actions that the policy takes now; and of −log α (log π + target entropy)."""
-        online = self.online
-        action, log_chance = squashed(online.policy.forward(features), self._noise(len(features), self.generator))
-        value = mean_of_last_axis(online.critics.forward(features, action, frozen=True)).amin(0)  # (B,)
-        of_policy = (online.log_temperature.detach().exp() * log_chance - value).mean()
-        return of_policy, -online.log_temperature[0] * (log_chance.detach().mean() + self.target_entropy)
+    def _ends(self, masked: NDArray[np.bool_], after_end: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        if self.config.termination == "continue":
+            return None
+        return torch.from_numpy(masked).to(self.device), torch.tensor(after_end, device=self.device)
 
     def _noise(self, count: int, generator: Generator | None) -> torch.Tensor:
         numbers = np.empty(count * self.num_actions)

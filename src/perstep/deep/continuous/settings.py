@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from perstep.deep.settings import NetworkConfig
-from perstep.inputs.checks import choice
+from perstep.inputs.checks import choice, switch
 from perstep.numerics.schedules import Decay
 from perstep.rules.presets import Presets
 from perstep.rules.transition import RULES, RUNNING_MEAN
@@ -54,6 +54,8 @@ class SoftActorCriticConfig(NetworkConfig):
     precision: Literal["highest", "high", "medium"] = "highest"
     """How exact products of matrices are, as PyTorch names it. "medium" may round factors to bfloat16 on processors with units for
     it, and otherwise only chooses faster code: twice as fast on some."""
+    compile: bool = False
+    """Whether the losses are compiled with torch.compile: minutes at the beginning, and faster afterwards. It needs a C++ compiler."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,6 +74,7 @@ class SoftActorCriticConfig(NetworkConfig):
             )
         choice("normalization", self.normalization, ("none", "layer"))
         choice("precision", self.precision, ("highest", "high", "medium"))
+        switch("compile", self.compile)
 
     @property
     def kernel(self) -> int:
