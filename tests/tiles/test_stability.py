@@ -101,6 +101,53 @@ def test_on_average_the_errors_of_all_steps_are_the_rewards(decay):
     np.testing.assert_allclose(everywhere, on_policy_by_rewards(world, decay), atol=1e-12)
 
 
+def with_level(world, decay, share):
+    """On-policy, with κ times the sum of Q subtracted together with R̄."""
+    size = len(world.mu)
+    matrix = on_policy_by_rewards(world, decay)
+    back = np.diag(world.mu) @ np.linalg.inv(np.eye(size) - decay * world.P)
+    matrix[:size, :size] -= share * np.outer(back @ np.ones(size), np.ones(size))
+    return matrix
+
+
+@pytest.mark.parametrize("decay", LAMBDAS)
+@pytest.mark.parametrize("share", [0.001, 0.1, 10.0])
+def test_the_level_is_held_and_nothing_else_moves(decay, share):
+    """The sum of Q moves by (r̄ − R̄)/(1 − λ) and by nothing else: 1ᵀ D (I − λP)⁻¹ (P − I) = μᵀ(P − I)/(1 − λ) = 0. So 1ᵀ is a left
+    eigenvector, and (Brauer 1952) the share κ moves its eigenvalue from 0 to −κ/(1 − λ) and leaves all others."""
+    for seed in range(5):
+        world = Pairs(6, 3, 0.1, seed)
+        size = len(world.mu)
+        before, after = on_policy_by_rewards(world, decay), with_level(world, decay, share)
+        np.testing.assert_allclose(before[:size, :size].sum(0), 0.0, atol=1e-12)
+        np.testing.assert_allclose(before[:size, size].sum(), -1.0 / (1.0 - decay))
+        wanted = np.linalg.eigvals(before)
+        wanted[np.argmin(abs(wanted))] = -share / (1.0 - decay)
+        found = np.linalg.eigvals(after)
+        for value in wanted:
+            assert abs(found - value).min() < 1e-6 * max(1.0, abs(value))
+        assert found.real.max() < 0
+
+
+@pytest.mark.parametrize("agent", [perstep.TileQ, perstep.ActorCritic])
+@pytest.mark.parametrize("rule", ["differential", "d2", "d3", "categorical"])
+@pytest.mark.parametrize("decay", [0.0, 0.7])
+def test_the_level_is_the_mean_over_the_box(agent, rule, decay):
+    learner = agent("CartPole-v1", rule=rule, trace_decay=decay, level_ratio=1.0, seed=0).learn(2_000, progress=False)
+    mean = learner.config.tilings * learner._run.weights.critic.mean()
+    assert abs(mean) > 1e-3
+    assert learner._run.level.mean[0] == pytest.approx(mean, rel=1e-9)
+
+
+def test_the_level_is_held_where_it_is_free():
+    share = lambda **settings: perstep.ActorCritic("CartPole-v1", **settings).config.level_share  # noqa: E731
+    assert share() == 1.0
+    assert share(preset="paper") == share(discount=0.9) == share(termination="mask") == share(level_ratio=0) == 0.0
+    assert share(objective="return per episode") == 0.0
+    share = lambda **settings: perstep.TileQ("CartPole-v1", **settings).config.level_share  # noqa: E731
+    assert (share(), share(level_ratio=0.5), share(level_ratio=0.5, bootstrap="greedy")) == (0.0, 0.5, 0.0)
+
+
 @pytest.mark.parametrize("rule", ["differential", "d2", "d3"])
 @pytest.mark.parametrize("decay", [0.0, 0.9])
 def test_the_average_stays_where_it_should(rule, decay):
