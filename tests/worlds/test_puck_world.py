@@ -118,7 +118,7 @@ def test_what_is_earned_by_steering_and_by_a_learner() -> None:
     agent = perstep.ActorCritic(NAME, seed=0)
     assert agent.compiled_world == "PuckWorld"
     learnt = agent.learn(1_000_000).evaluate(50_000, deterministic=True).average_reward
-    assert (learnt - random) / (steered - random) > 0.85
+    assert (learnt - random) / (steered - random) > 0.8
     q = perstep.TileQ(NAME, seed=0).learn(1_000_000).evaluate(50_000).average_reward
     assert (q - random) / (steered - random) > 0.7
 

@@ -284,8 +284,6 @@ class TileAgent(Agent):
         if self._motion is not None:
             world, place = self._motion
             self._motion = world._replace(parameters=world.parameters.copy()), place
-        if self._run.level is not None and "level.mean" not in arrays:  # a file of an earlier version
-            arrays = {**arrays, "level.mean": self.config.tilings * np.atleast_1d(arrays["weights.critic"].mean())}
         given = "physics" if goes_on and metadata["world_is_given"] else () if goes_on else ("place.", "physics")
         kept = {name: array.copy() for name, array in self._arrays().items() if name.startswith(given)}
         super()._take_over({**arrays, **kept}, metadata)
