@@ -13,6 +13,7 @@ import pytest
 
 import perstep
 from perstep.deep.settings import DeepQConfig
+from perstep.inputs.checks import LONGEST_SHOWN, shown
 from perstep.inputs.errors import UnknownName, unknown
 from perstep.rules import presets
 from perstep.rules import transition as rules
@@ -36,7 +37,7 @@ def refused(config, name, value, *, kind=ValueError):
         config(**{name: value})
     sentence = str(caught.value)
     assert name in sentence
-    assert repr(value) in sentence or str(value) in sentence
+    assert shown(value) in sentence or str(value)[:LONGEST_SHOWN] in sentence
     assert sentence.endswith(".")
     return sentence
 
