@@ -314,7 +314,7 @@ BOX = spaces.Box(-1.0, 1.0, (2,))
         (two_loop(), "planner", "a finite MDP with 9 states"),
         ("FrozenLake-v1", "planner", "16 states and 4 actions"),
         (Seen(spaces.MultiDiscrete([3, 4])), "planner", "12 states and 2 actions"),
-        (Seen(BOX), "d2-tile-sarsa", "2 bounded numbers, which tiles cover"),
+        (Seen(BOX), "d2-actor-critic", "2 bounded numbers, which tiles cover"),
         (Seen(BOX, BOX), "d2-sac", "actions are vectors in Box"),
         (Seen(spaces.Discrete(10**9)), "d2-deep-q", "needs a network"),
         (Seen(spaces.Box(-1.0, 1.0, (20,))), "d2-deep-q", "needs a network"),

@@ -71,9 +71,14 @@ class Evaluation:
         episodes = f", {self.episode_returns.mean():.5g} per episode" if self.episode_returns.size else ""
         error = self.average_reward_error
         known = "95 %" if math.isfinite(error) else "too few for a standard error"
-        gain = self._gain_over_learning(ERRORS)
-        paid = f"; while learning it earned {abs(gain):.2g} {'less' if gain > 0.0 else 'more'} per step" if gain else ""
+        paid = f"; {said}" if (said := self._said_of_learning) else ""
         return f"{with_interval(self.average_reward, error)} per step over {self.num_steps:,} steps ({known}){episodes}{paid}"
+
+    @property
+    def _said_of_learning(self) -> str:
+        """What was earned while learning, where that is clearly another number; otherwise nothing."""
+        gain = self._gain_over_learning(ERRORS)
+        return f"while learning it earned {abs(gain):.2g} {'less' if gain > 0.0 else 'more'} per step" if gain else ""
 
     def forecast(self, num_steps: int) -> Forecast:
         """The distribution of the sum of the next `num_steps` rewards of the policy as it is, from the sums in this evaluation.

@@ -45,7 +45,7 @@ def choose(env: World) -> tuple[str, str]:
     shape = getattr(observations, "shape", None)
     bounded = np.isfinite([getattr(observations, "low", np.inf), getattr(observations, "high", np.inf)]).all()
     if shape is not None and len(shape) == 1 and shape[0] <= MOST_DIMENSIONS and bounded:
-        return "d2-tile-sarsa", f"observations are {shape[0]} bounded numbers, which tiles cover."
+        return "d2-actor-critic", f"observations are {shape[0]} bounded numbers, which tiles cover (as TileQ does)."
     return "d2-deep-q", f"observations are in {observations}, which needs a network."
 
 

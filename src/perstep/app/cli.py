@@ -306,6 +306,8 @@ def evaluate(words: list[str]) -> int:
     numbers = run_view.evaluation_numbers(
         earned.average_reward, earned.reward_distribution, earned.episode_returns, sorted(tails, reverse=True)
     )
+    if said := earned._said_of_learning:
+        numbers["sentences"] = [*numbers.get("sentences", []), f"{said.capitalize()}."]
     if flags.json:
         about = {"agent": type(agent).__name__, "rule": agent.config.rule, "steps_learnt": agent.steps}
         print(json.dumps({**about, "steps": flags.steps, "deterministic": flags.deterministic, **numbers}, indent=2))

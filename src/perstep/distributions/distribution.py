@@ -237,16 +237,19 @@ class Distribution:
     def quantile_error(self, p: Sequence[float] | Floats) -> Floats: ...
     def quantile_error(self, p: float | Sequence[float] | Floats) -> float | Floats:
         """The standard error of a quantile: half the distance between the quantiles one standard error of p below and above; 0 if
-        the distribution is exact."""
+        the distribution is exact. Below, it is the error of P(X < quantile): where many rewards are equal, that of P(X ≤ quantile)
+        says nothing of the rewards that are less."""
         asked = _probabilities(p, "quantile_error", zero_allowed=True)
         if self.effective_samples is None:
             return _like(p, np.zeros_like(asked))
-        error = self._error_of_level(self._quantiles(asked), asked)
+        x = self._quantiles(asked)
+        under = self._error_of_level(np.nextafter(x, -np.inf), asked)
+        upto = self._error_of_level(x, asked)
         low, high = (
             _by_block(self._quantiles, np.clip(level, 0.0, 1.0), self._smooth[0].size)
-            for level in (asked - error, asked + error)
+            for level in (asked - under, asked + upto)
         )
-        return _like(p, np.where(np.isnan(error), np.nan, 0.5 * (high - low)))
+        return _like(p, np.where(np.isnan(under + upto), np.nan, 0.5 * (high - low)))
 
     @overload
     def cdf_error(self, x: float) -> float: ...
@@ -327,6 +330,10 @@ class Distribution:
         learnt.plot(label="learnt", beside={"exact": exact})."""
         from perstep.display.drawing import drawn, legend_below
 
+        if not isinstance(beside, Mapping | None) or not all(
+            isinstance(each, Distribution) for each in (beside or {}).values()
+        ):
+            raise TypeError(f'plot expects other distributions by name, as beside={{"exact": exact}}, got {beside!r}.')
         others = {} if beside is None else dict(beside)
         worst = float(self._cvars(np.array([WORST]))[0])
         every = [self, *others.values()]

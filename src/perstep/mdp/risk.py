@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -258,16 +258,14 @@ class Frontier:
         return self.neutral.cvar(self.risk_levels)
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """CVaR over the risk level for both kinds of policy, and the mean of the careful ones; drawn into `ax` if given."""
+        """CVaR over the risk level for both kinds of policy, and the mean of the careful ones; drawn into `ax` if given. What was
+        solved at single levels is drawn as points: a line between them would lie below what is best there."""
         from perstep.display.drawing import drawn, legend_below
 
         with drawn(ax) as (figure, axes):
-            axes.plot(
-                self.risk_levels, self.cvars, color=BLUE, marker=".", label="CVaR of the best policy at this level"
-            )
-            axes.plot(
-                self.risk_levels, self.average_rewards, color=BLUE, ls="--", marker=".", label="mean of that policy"
-            )
+            points: dict[str, Any] = {"color": BLUE, "ls": "", "marker": "o"}
+            axes.plot(self.risk_levels, self.cvars, **points, label="CVaR of the best policy at this level")
+            axes.plot(self.risk_levels, self.average_rewards, **points, mfc="none", label="mean of that policy")
             every = np.linspace(self.risk_levels[0], self.risk_levels[-1], 200)
             neutral = self.neutral.cvar(every)
             axes.plot(every, neutral, color=ORANGE, label="CVaR of the policy with the largest mean")

@@ -595,3 +595,10 @@ RULES: dict[str, Rule] = {
         ),
     )
 }
+
+for row in RULES.values():
+    for words, number in row.variants.items():
+        if ("uncentered" in words.split()) != (number in UNCENTERED):
+            raise ValueError(
+                f"The number of {row.name!r}, {words!r}, and UNCENTERED disagree: from the numbers there no average is subtracted."
+            )
