@@ -51,6 +51,13 @@ def test_equal_rewards_in_a_world_that_ends():
     assert names(agent)[0] == "equal rewards"
 
 
+def test_bounds_that_are_too_narrow():
+    agent = perstep.TileQ("MountainCar-v0", low=(-0.6, -0.001), high=(-0.4, 0.001), seed=1).learn(5_000)
+    assert "bounds" in names(agent)
+    wide = perstep.TileQ("MountainCar-v0", seed=1).learn(5_000)
+    assert "bounds" not in names(wide)
+
+
 def test_a_return_without_an_end():
     """A time limit is no end: the values of −1 a step fall for ever."""
     episodic = {"rule": "differential", "objective": "return per episode", "seed": 1}

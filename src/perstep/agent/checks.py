@@ -34,6 +34,7 @@ OF_THE_MEAN = 0.25  # the share of the rewards that must come so late
 ENOUGH_PATH = (
     1.0  # the sum of the step sizes of an average entry: above it, values that stay equal are learnt to be equal
 )
+OUTSIDE = 0.01  # coordinates outside the bounds of tiles per step: fewer are exceptions, of which a warning tells once
 LEAST_PATH = 3e-3  # how far a weight of a network can have moved; weights begin at about 0.1
 
 
@@ -43,7 +44,7 @@ class Finding:
 
     name: str
     """A short name: "average", "greedy", "quantiles", "equal rewards", "drift", "returns", "trap", "unvisited", "look", "replay",
-    "loss", "no end", "divergence" or "small steps"."""
+    "loss", "no end", "bounds", "divergence" or "small steps"."""
     sentence: str
     """What was expected, what was got, and what to change."""
 
@@ -156,6 +157,17 @@ def _no_end(agent: Agent) -> Iterator[Finding]:
             "no end",
             f"In {agent.steps:,} steps no episode has ended{though}, and the return of an episode that never ends has no limit: "
             f"values grow with the steps. Use objective={PER_STEP!r}, or learn longer if an end is hard to find.",
+        )
+
+
+def _bounds(agent: Agent) -> Iterator[Finding]:
+    """Observations beyond the tiles, which all look like their edge."""
+    outside = getattr(agent, "clipped", 0)
+    if outside > OUTSIDE * agent.steps:
+        yield Finding(
+            "bounds",
+            f"In {agent.steps:,} steps {outside:,} coordinates of observations were outside the bounds of the tiles and were moved "
+            "to them, so that what lies beyond looks the same. Give the range that really occurs, with low=… and high=….",
         )
 
 
@@ -333,8 +345,8 @@ def _loss(agent: Agent) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[Any], Iterator[Finding]], ...] = (
-    _divergence, _no_end, _equal_rewards, _small_steps, _average, _greedy, _quantiles, _drift, _returns, _unvisited, _look, _replay,
-    _loss,
+    _divergence, _no_end, _bounds, _equal_rewards, _small_steps, _average, _greedy, _quantiles, _drift, _returns, _unvisited,
+    _look, _replay, _loss,
 )  # fmt: skip
 
 

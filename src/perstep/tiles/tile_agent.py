@@ -186,7 +186,7 @@ class TileAgent(Agent):
         if point.shape != self._shape or np.isnan(point).any():
             raise ValueError(
                 f"After {self.steps:,} steps, an observation must be {self._shape} numbers, as the world's space says, got "
-                f"{observation!r}. Correct the world, or its observation_space."
+                f"{observation!r}. Correct it; if the world gave it, correct the world or its observation_space."
             )
         return point.reshape(-1)
 
