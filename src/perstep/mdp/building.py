@@ -232,7 +232,7 @@ def _model(
         s, a = (int(i) for i in np.unravel_index(off.argmax(), off.shape))
         raise ValueError(
             f"The probabilities of every state and action must sum to 1, got {total[s, a]:.12g} in {named(s, a)}. "
-            f"{'Add the missing outcome' if total[s, a] < 1.0 else 'See whether an outcome or an action is given twice'}, or divide "
+            f"{'Add the missing outcome' if total[s, a] < 1.0 else 'See if an outcome or an action is given twice'}, or divide "
             "the probabilities by their sum."
         )
     if not allowed.any(axis=0).all():
