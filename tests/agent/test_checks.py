@@ -52,7 +52,9 @@ def test_equal_rewards_in_a_world_that_ends():
 
 
 def test_bounds_that_are_too_narrow():
-    agent = perstep.TileQ("MountainCar-v0", low=(-0.6, -0.001), high=(-0.4, 0.001), seed=1).learn(5_000)
+    agent = perstep.TileQ("MountainCar-v0", low=(-0.6, -0.001), high=(-0.4, 0.001), seed=1)
+    with pytest.warns(UserWarning, match="outside the bounds"):
+        agent.learn(5_000)
     assert "bounds" in names(agent)
     wide = perstep.TileQ("MountainCar-v0", seed=1).learn(5_000)
     assert "bounds" not in names(wide)
